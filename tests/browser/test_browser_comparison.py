@@ -101,7 +101,7 @@ def test_each_run_has_a_link_that_leads_to_its_report(reader: Reader, comparison
         assert Path(str(link.get_attribute("href")).removeprefix("file://")).is_file()
 
 
-def test_what_was_in_force_is_told_and_what_differs_apart(reader: Reader, comparison_page: Path) -> None:
+def test_what_was_in_force_is_reported_and_what_differs_apart(reader: Reader, comparison_page: Path) -> None:
     reader.open(comparison_page)
     assert reader.texts("#environment .differing tbody tr > *") == ["variant", "baseline", pages.HOSTILE]
     shared = dict(zip(reader.texts("#environment .shared dt"), reader.texts("#environment .shared dd"), strict=True))
@@ -118,13 +118,13 @@ def test_a_profile_that_is_not_there_says_why_and_what_to_do(reader: Reader, com
     assert note.endswith(f"→ {pages.REMEDY}")
 
 
-def test_the_profiler_s_cost_is_told_of_each_variant(reader: Reader, comparison_page: Path) -> None:
+def test_the_profiler_s_cost_is_reported_of_each_variant(reader: Reader, comparison_page: Path) -> None:
     reader.open(comparison_page)
     reader.go_to("#profiles .profiles")
     reader.wait(lambda: reader.text(".profile-facts"), "the profile")
     assert reader.texts(".profile-links a")[0] == "raw (baseline)"
-    told = reader.text(".profile-facts").split(" · ")
-    assert told[1:3] == [f"{name}: 4.00 s CPU without a profiler, 4.60 s with it" for name in pages.NAMES]
+    reported = reader.text(".profile-facts").split(" · ")
+    assert reported[1:3] == [f"{name}: 4.00 s CPU without a profiler, 4.60 s with it" for name in pages.NAMES]
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -64,11 +64,11 @@ def test_targets_are_sorted(reader: Reader, metrics_page: Path) -> None:
     assert reader.texts(names)[:2] == ["kube-scheduler", "operator"]
 
 
-def test_a_failure_is_told(reader: Reader, metrics_page: Path) -> None:
+def test_a_failure_is_reported(reader: Reader, metrics_page: Path) -> None:
     reader.open(metrics_page)
-    told = reader.text("#t0-metrics .note")
-    assert told.startswith("kube-scheduler did not answer 17 %")
-    assert told.endswith(": no answer within 5 s")
+    reported = reader.text("#t0-metrics .note")
+    assert reported.startswith("kube-scheduler did not answer 17 %")
+    assert reported.endswith(": no answer within 5 s")
 
 
 def test_its_own_families_unfold(reader: Reader, metrics_page: Path) -> None:

@@ -17,7 +17,7 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator.readiness import fetch
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
-from tests.cluster.recorder.room import check, recorder
+from tests.cluster.recorder.harness import check, recorder
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -94,12 +94,12 @@ def test_who_shows_no_certificate_is_refused(cluster: Cluster) -> None:
     assert {name: anonymous(cluster.metrics[name]) for name in AUTHENTICATING} == dict.fromkeys(AUTHENTICATING, 403)
 
 
-def test_who_asks_nobody_listens_on_loopback_alone(cluster: Cluster) -> None:
+def test_who_asks_no_one_listens_on_loopback_alone(cluster: Cluster) -> None:
     assert {name: anonymous(cluster.metrics[name]) for name in OPEN} == dict.fromkeys(OPEN, 200)
     assert all(cluster.metrics[name].url.startswith("http://127.0.0.1:") for name in OPEN)
 
 
-def test_only_names_of_files_are_told(cluster: Cluster) -> None:
+def test_only_names_of_files_are_reported(cluster: Cluster) -> None:
     for name in AUTHENTICATING:
         key = Path(cluster.metrics[name].key_file)
         assert key.stat().st_mode & 0o077 == 0

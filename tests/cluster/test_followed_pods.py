@@ -19,7 +19,7 @@ from pytest_grovescale.recording.protocol import IncidentSeen, PodsToFollow
 from pytest_grovescale.recording.recorder import Recorder
 from pytest_grovescale.recording.records import IncidentKind, SourceFailed
 from pytest_grovescale.workload import namespace
-from tests.cluster.recorder.room import config, until
+from tests.cluster.recorder.harness import config, until
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -51,7 +51,7 @@ def lease(where: str, holder: str) -> dict[str, Any]:
     }
 
 
-class Room:
+class Harness:
     """A namespace with two pods and a Lease."""
 
     def __init__(self, portal: Portal, client: Client, where: str) -> None:
@@ -81,19 +81,19 @@ def test_what_happens_to_pods_stands_in_the_open_phase(cluster: Cluster, tmp_pat
     with Portal() as portal:
         client = portal.client(cluster.access_as("harness"))
         where = portal.run(namespace.create(client, test="followed", run_id="followed"))
-        room = Room(portal, client, where)
+        harness = Harness(portal, client, where)
         running = Recorder.start(config(tmp_path, cluster.access_as("recorder")), log=tmp_path / "recorder.log")
         try:
             for obj in (pod("op-a", where), pod("op-b", where), lease(where, "op-a_1")):
                 portal.run(client.create(obj))
             for name in ("op-a", "op-b"):
-                wait_until(lambda name=name: room.runs(name), f"{name} runs")  # type: ignore[misc]
+                wait_until(lambda name=name: harness.runs(name), f"{name} runs")  # type: ignore[misc]
             pods = PodsToFollow(name="operator", namespace=where, label_selector="app=op", lease="lock")
             running.follow_pods(pods)
             running.begin_phase("deploy", [], timeout=60)
-            room.restarted("op-a", 1)
+            harness.restarted("op-a", 1)
             happened(running, "container-restart")
-            room.held_by("op-b_2")
+            harness.held_by("op-b_2")
             happened(running, "leader-change")
             portal.run(client.delete(PODS, "op-a", where))
             happened(running, "pod-gone")
@@ -103,8 +103,8 @@ def test_what_happens_to_pods_stands_in_the_open_phase(cluster: Cluster, tmp_pat
             assert portal.run(namespace.remove(client, where, at_once=True)) == []
     found = list(journal.read(tmp_path / "recording.jsonl"))
     assert not [record for record in found if isinstance(record, SourceFailed) and record.source.startswith("pods:")]
-    told = [(one.kind, one.subject, one.detail) for one in analyse(found).phases[0].incidents]
-    assert told == [
+    reported = [(one.kind, one.subject, one.detail) for one in analyse(found).phases[0].incidents]
+    assert reported == [
         ("container-restart", "operator/op-a/manager", "exit code 137 (OOMKilled), restart 1"),
         ("leader-change", "operator", "op-a → op-b"),
         ("pod-gone", "operator/op-a", ""),
@@ -116,7 +116,7 @@ def happened(running: Recorder, kind: IncidentKind) -> None:
         pass
 
 
-def test_pods_that_may_not_be_seen_are_told_as_such(cluster: Cluster, tmp_path: Path) -> None:
+def test_pods_that_may_not_be_seen_are_reported_as_such(cluster: Cluster, tmp_path: Path) -> None:
     with Portal() as portal:
         client = portal.client(cluster.access_as("harness"))
         where = portal.run(namespace.create(client, test="unseen", run_id="followed"))

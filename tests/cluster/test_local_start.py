@@ -93,7 +93,9 @@ def test_pod_becomes_ready_and_goes_with_one_delete_by_kwok(
     assert asked == [("harness", 200), ("kwok", 200)]
 
 
-def test_pod_with_a_finalizer_waits_for_whoever_set_it(portal: Portal, client: Client, eventually: Eventually) -> None:
+def test_pod_with_a_finalizer_waits_for_the_controller_that_set_it(
+    portal: Portal, client: Client, eventually: Eventually
+) -> None:
     pods = portal.run(client.resource("Pod"))
     portal.run(client.create(pod("held", finalizers=["test.grovescale.io/held"])))
     portal.run(client.delete(pods, "held", "default"))
@@ -134,7 +136,7 @@ def test_tokens_are_issued_and_accepted(portal: Portal, client: Client, cluster:
     assert json.loads(answer)["status"]["userInfo"]["username"] == "system:serviceaccount:default:one"
 
 
-def test_audit_log_tells_completions_only(cluster: Cluster) -> None:
+def test_audit_log_reports_completions_only(cluster: Cluster) -> None:
     events = audited(cluster)
     assert {event["level"] for event in events} == {"Metadata"}
     assert "RequestReceived" not in {event["stage"] for event in events}
@@ -234,7 +236,7 @@ def test_two_starters_of_one_name_get_one_cluster_beside_another(
     assert list((state_dir / "locks").iterdir()) == []
 
 
-def test_port_that_somebody_takes_meanwhile_costs_a_second_try(
+def test_port_that_someone_takes_meanwhile_costs_a_second_try(
     state_dir: Path, definition: ClusterDefinition, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     # Chosen as free, then taken before the API server listens: the choice is made to find it free.
@@ -257,8 +259,8 @@ def test_port_that_somebody_takes_meanwhile_costs_a_second_try(
         own = handle.acquire(definition.with_nodes(1), name="unlucky", progress=said.append)
         own.release()
     assert len(tries) == 2
-    (told,) = (line for line in said if "other ports" in line)
-    assert told == snapshot
+    (reported,) = (line for line in said if "other ports" in line)
+    assert reported == snapshot
 
 
 def test_flag_that_a_component_refuses_is_shown_with_its_log(state_dir: Path, definition: ClusterDefinition) -> None:
@@ -283,7 +285,7 @@ def test_node_that_the_api_server_refuses_is_shown_with_its_reason(
     assert state.names() == []
 
 
-def test_stages_without_ready_nodes_are_told_after_the_timeout(
+def test_stages_without_ready_nodes_are_reported_after_the_timeout(
     state_dir: Path, definition: ClusterDefinition, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(start, "_START_S", 8.0)

@@ -115,7 +115,7 @@ def test_a_second_start_while_the_first_ones_namespace_goes(cluster: Cluster, tm
         operator.uninstall()
 
 
-def test_crd_whose_names_are_taken_is_told(cluster: Cluster) -> None:
+def test_crd_whose_names_are_taken_is_reported(cluster: Cluster) -> None:
     group = f"{secrets.token_hex(4)}.test.grovescale.io"
     crds = [crd(group), crd(group, plural="gadgets", kind="Widget")]
 
@@ -145,7 +145,7 @@ def test_crd_whose_names_are_taken_is_told(cluster: Cluster) -> None:
         ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "X_"}}, "metadata.name: Invalid value"),
     ],
 )
-def test_refused_manifest_is_told_with_file_and_line(
+def test_refused_manifest_is_reported_with_file_and_line(
     cluster: Cluster, tmp_path: Path, obj: dict[str, Any], message: str
 ) -> None:
     file = write(tmp_path / "manifests", "bad.yaml", obj)

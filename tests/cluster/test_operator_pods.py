@@ -131,7 +131,7 @@ def test_restart_replaces_the_pods(cluster: Cluster, client: tuple[Portal, Clien
         operator.stop()
 
 
-def test_lease_tells_who_works(cluster: Cluster, client: tuple[Portal, Client], folder: Path) -> None:
+def test_lease_reports_who_works(cluster: Cluster, client: tuple[Portal, Client], folder: Path) -> None:
     """Nothing runs in these pods: the Lease is held for them, first by one, then by the other."""
     portal, api = client
     wanted = definition(folder, replicas="2")
@@ -169,7 +169,7 @@ def test_lease_tells_who_works(cluster: Cluster, client: tuple[Portal, Client], 
         operator.stop()
 
 
-def test_several_that_elect_nobody_are_told(
+def test_several_that_elect_no_one_are_reported(
     cluster: Cluster,
     client: tuple[Portal, Client],
     folder: Path,
@@ -184,7 +184,7 @@ def test_several_that_elect_nobody_are_told(
     assert listed(client, "Pod") == []
 
 
-def test_one_that_no_node_takes_is_told_early(
+def test_one_that_no_node_takes_is_reported_early(
     cluster: Cluster, client: tuple[Portal, Client], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rollout, "MAY_PASS_S", 1.0)
@@ -196,7 +196,7 @@ def test_one_that_no_node_takes_is_told_early(
     assert start.join(cluster) is None
 
 
-def test_pods_that_may_not_be_created_are_told_early(
+def test_pods_that_may_not_be_created_are_reported_early(
     cluster: Cluster, client: tuple[Portal, Client], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rollout, "MAY_PASS_S", 1.0)
@@ -207,7 +207,7 @@ def test_pods_that_may_not_be_created_are_told_early(
     assert listed(client, "Deployment", "apps/v1") == []
 
 
-def test_deployment_of_somebody_else_is_left_alone(
+def test_deployment_of_another_user_is_left_alone(
     cluster: Cluster, client: tuple[Portal, Client], folder: Path
 ) -> None:
     portal, api = client

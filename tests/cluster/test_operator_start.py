@@ -119,7 +119,7 @@ def test_identity_may_do_what_is_granted_and_nothing_else(operator: Operator, cl
     }
 
 
-def test_early_death_tells_code_and_last_lines(cluster: Cluster, tmp_path: Path) -> None:
+def test_early_death_reports_code_and_last_lines(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(OperatorError) as raised:
         start(cluster, tmp_path, plain(die="3"))
     message = raised.value.message
@@ -154,7 +154,7 @@ def test_program_that_is_not_there(cluster: Cluster, tmp_path: Path) -> None:
     assert operators.join(cluster) is None
 
 
-def test_not_ready_in_time_tells_the_last_answer(cluster: Cluster, tmp_path: Path) -> None:
+def test_not_ready_in_time_reports_the_last_answer(cluster: Cluster, tmp_path: Path) -> None:
     text = (DATA / "plain.yaml").read_text().replace("timeout: 20s", "timeout: 1s").replace("workdir: .", "")
     file = tmp_path / "plain.yaml"
     file.write_text(text)

@@ -54,7 +54,7 @@ async def created(client: Client, obj: dict[str, Any]) -> dict[str, str]:
     return labels
 
 
-def test_object_is_refused_and_the_reason_told(operator: Operator, portal: Portal, client: Client) -> None:
+def test_object_is_refused_and_the_reason_reported(operator: Operator, portal: Portal, client: Client) -> None:
     with pytest.raises(Invalid, match=r"data\.refuse is not welcome"):
         portal.run(created(client, config_map(refuse="yes")))
 

@@ -122,7 +122,7 @@ class Opened:
         self.folder = folder / "kept"
         self.log = folder / "prometheus.log"
         self.said: list[str] = []
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self._cluster, self._portal = cluster, portal
 
     @contextlib.contextmanager
@@ -141,7 +141,7 @@ class Opened:
             occasion,
             keep=keep,
             progress=self.said.append,
-            report=self.told.extend,
+            report=self.reported.extend,
             coming=coming,
         ) as live:
             yield Running(live, self._portal)
@@ -162,7 +162,7 @@ def test_every_kind_of_answer(opened: Opened, endpoint: Endpoint) -> None:
         with pytest.raises(QueryError, match="unclosed left parenthesis") as caught:
             running.query("sum(level")
         assert (caught.value.kind, caught.value.line, caught.value.column) == ("bad_data", 1, 10)
-    assert opened.told == []
+    assert opened.reported == []
     assert not opened.folder.exists()
 
 
@@ -226,10 +226,10 @@ def test_components_of_the_control_plane_let_it_in(opened: Opened, cluster: Clus
     with opened(scheduler=Target(address=address)) as running:
         assert running.vector("up").by("job") == {("scheduler",): 1.0}
         assert running.vector("count(scheduler_pending_pods)").value > 0
-    assert opened.told == []
+    assert opened.reported == []
 
 
-def test_a_target_that_hangs_is_told_and_delays_no_other(opened: Opened, endpoint: Endpoint) -> None:
+def test_a_target_that_hangs_is_reported_and_delays_no_other(opened: Opened, endpoint: Endpoint) -> None:
     hanging = Endpoint()
     hanging.answers.clear()
     try:
@@ -238,22 +238,22 @@ def test_a_target_that_hangs_is_told_and_delays_no_other(opened: Opened, endpoin
             assert running.vector("up").by("job") == {("it",): 1.0, ("hanging",): 0.0}
     finally:
         hanging.close()
-    (line,) = opened.told
+    (line,) = opened.reported
     assert line.startswith("target hanging is down: ")
     assert f"prometheus: {line}" in opened.said
 
 
-def test_a_target_that_failed_for_a_while_is_told(opened: Opened, endpoint: Endpoint) -> None:
+def test_a_target_that_failed_for_a_while_is_reported(opened: Opened, endpoint: Endpoint) -> None:
     with opened(it=endpoint) as running:
         endpoint.answers.clear()
         wait_until(lambda: running.vector("up").value == 0, "a failed scrape")
         endpoint.answers.set()
         wait_until(lambda: running.vector("up").value == 1, "a scrape")
-    (line,) = opened.told
+    (line,) = opened.reported
     assert line.endswith("scrapes of target it failed; it is up again")
 
 
-def test_credentials_that_are_refused_are_fetched_anew(opened: Opened, tmp_path: Path) -> None:
+def test_credentials_that_are_refused_are_fetched_again(opened: Opened, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("first", encoding="utf-8")
     good = ["first"]
@@ -273,13 +273,13 @@ def test_credentials_that_are_refused_are_fetched_anew(opened: Opened, tmp_path:
             wait_until(lambda: running.vector("up").value == 1, "a scrape with these")
 
 
-def test_no_targets_is_told(opened: Opened) -> None:
+def test_no_targets_is_reported(opened: Opened) -> None:
     with opened() as running:
         assert running.vector("up").samples == []
-    assert opened.told == ["it has no targets"]
+    assert opened.reported == ["it has no targets"]
 
 
-def test_one_that_is_killed_is_told_at_once_and_in_the_end(opened: Opened, endpoint: Endpoint) -> None:
+def test_one_that_is_killed_is_reported_at_once_and_in_the_end(opened: Opened, endpoint: Endpoint) -> None:
     with contextlib.ExitStack() as ending:
         running = ending.enter_context(opened(it=endpoint))
         kill(running.live.server)
@@ -289,7 +289,7 @@ def test_one_that_is_killed_is_told_at_once_and_in_the_end(opened: Opened, endpo
             running.statistics(gauge=["up"], window_s=1)
         with pytest.warns(PrometheusWarning, match="was killed by SIGKILL"):
             ending.close()
-    assert any("killed by SIGKILL" in told for told in opened.told)
+    assert any("killed by SIGKILL" in reported for reported in opened.reported)
 
 
 def kill(running: server.Server | None) -> None:
@@ -301,7 +301,7 @@ def kill(running: server.Server | None) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
-def test_a_disk_that_is_full_is_told(opened: Opened, endpoint: Endpoint) -> None:
+def test_a_disk_that_is_full_is_reported(opened: Opened, endpoint: Endpoint) -> None:
     """First it cannot write its samples; a moment later it ends, since a file that it has mapped cannot grow."""
     disk = opened.folder / opening.DATA
     disk.mkdir(parents=True)
@@ -320,7 +320,7 @@ def test_a_disk_that_is_full_is_told(opened: Opened, endpoint: Endpoint) -> None
             assert any(part in words for part in ("no space left", "the disk is full"))
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
-    assert opened.told
+    assert opened.reported
 
 
 def test_a_port_that_is_taken_is_left(
@@ -345,7 +345,7 @@ def test_a_port_that_is_taken_is_left(
     assert any(line.endswith("once more with another port") for line in opened.said)
 
 
-def test_a_target_that_cannot_be_let_in_is_told_and_leaves_nothing(opened: Opened, cluster: Cluster) -> None:
+def test_a_target_that_cannot_be_let_in_is_reported_and_leaves_nothing(opened: Opened, cluster: Cluster) -> None:
     nowhere = Target(address=Address(url="https://127.0.0.1:1/metrics", ca_file="/no/such/ca.crt"))
     with pytest.raises(PrometheusError, match="No such file") as caught:
         opened(it=nowhere, keep=True).__enter__()
@@ -354,7 +354,7 @@ def test_a_target_that_cannot_be_let_in_is_told_and_leaves_nothing(opened: Opene
     assert not (cluster.directory / server.PROCESS).exists()
 
 
-def test_a_configuration_that_is_refused_is_told_and_leaves_nothing(
+def test_a_configuration_that_is_refused_is_reported_and_leaves_nothing(
     opened: Opened, cluster: Cluster, endpoint: Endpoint
 ) -> None:
     nameless: Any = {"": endpoint}

@@ -107,7 +107,7 @@ def test_tests_share_and_a_measurement_waits_for_them(
     assert measurement.said[-1].startswith("waited ")
 
 
-def test_the_lease_tells_people_who_has_a_turn(cluster: Cluster, portal: Portal, lease: str) -> None:
+def test_the_lease_reports_people_who_has_a_turn(cluster: Cluster, portal: Portal, lease: str) -> None:
     client = portal.client(cluster.access)
     leases = portal.run(client.resource("Lease"))
     measurement = Taken(portal, cluster, alone=True).now()
@@ -118,7 +118,7 @@ def test_the_lease_tells_people_who_has_a_turn(cluster: Cluster, portal: Portal,
     assert "holderIdentity" not in portal.run(client.get(leases, lease, NAMESPACE))["spec"]
 
 
-def test_one_that_stands_still_loses_its_turn_and_is_told(cluster: Cluster, portal: Portal, lease: str) -> None:
+def test_one_that_stands_still_loses_its_turn_and_is_reported(cluster: Cluster, portal: Portal, lease: str) -> None:
     command = [sys.executable, "-c", textwrap.dedent(ELSEWHERE), str(cluster.directory), lease]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
@@ -167,15 +167,15 @@ def test_turns_alone_never_overlap(cluster: Cluster) -> None:
     assert most == [1] * 6
 
 
-def test_missing_rights_are_told_with_the_role_that_grants_them(cluster: Cluster, portal: Portal) -> None:
+def test_missing_rights_are_reported_with_the_role_that_grants_them(cluster: Cluster, portal: Portal) -> None:
     client = portal.client(cluster.access)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "nobody", "namespace": "default"}}
     portal.run(client.apply(account))
     token = portal.run(client.token("nobody", "default"))
     access = msgspec.structs.replace(cluster.access, token=token, client_cert_pem="", client_key_pem="")
     turn = SharedTurn(portal.client(access), lease_lock.claim(alone=True, operator=False))
-    with pytest.raises(ClusterError, match="needs the Lease grovescale/turns") as told:
+    with pytest.raises(ClusterError, match="needs the Lease grovescale/turns") as reported:
         portal.run(turn.take(lambda text: None))
-    assert "grovescale-harness-turns" in told.value.next_step
+    assert "grovescale-harness-turns" in reported.value.next_step
     portal.run(turn.give_back(lambda text: None))
     portal.run(client.delete(portal.run(client.resource("ServiceAccount")), "nobody", "default"))

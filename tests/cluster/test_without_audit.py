@@ -44,7 +44,7 @@ from pytest_grovescale.recording.scrape_targets import AtUrl
 from pytest_grovescale.scenario.quiescence import idle_cores, until_rest
 from pytest_grovescale.workload import actions, namespace
 from pytest_grovescale.workload.template import render
-from tests.cluster.recorder.room import until
+from tests.cluster.recorder.harness import until
 
 pytestmark = pytest.mark.cluster
 
@@ -59,22 +59,22 @@ class Twice(NamedTuple):
 
     known: TestResult
     """With the audit log and the operator's clock."""
-    told: TestResult
+    reported: TestResult
     """Without either."""
     scraped: TestResult
     """The first recording without the operator's clock: the same edges to the last nanosecond."""
     known_records: list[rec.AnyRecord]
-    told_records: list[rec.AnyRecord]
+    reported_records: list[rec.AnyRecord]
 
     def phases(self) -> Iterator[tuple[PhaseResult, PhaseResult]]:
-        return zip(self.known.phases, self.told.phases, strict=True)
+        return zip(self.known.phases, self.reported.phases, strict=True)
 
 
 class Pair:
     """Two recorders that are told the same."""
 
-    def __init__(self, known: Recorder, told: Recorder, operator: Operator, idle: float) -> None:
-        self.both = (known, told)
+    def __init__(self, known: Recorder, reported: Recorder, operator: Operator, idle: float) -> None:
+        self.both = (known, reported)
         self._operator = operator
         self._idle = idle
 
@@ -112,9 +112,9 @@ def recorded(cluster: Cluster, operator: Operator, portal: Portal, folder: Path)
     workload = render(
         "pcs.yaml.j2", {"replicas": REPLICAS, "pods_per_replica": 2}, namespace=name, run_id="twice"
     ).objects
-    known, told = folder / "known.jsonl", folder / "told.jsonl"
+    known, reported = folder / "known.jsonl", folder / "told.jsonl"
     idle = idle_cores(operator)
-    recorders = (start(cluster, operator, known, blind=False), start(cluster, operator, told, blind=True))
+    recorders = (start(cluster, operator, known, blind=False), start(cluster, operator, reported, blind=True))
     try:
         spec = WatchSpec(resource="pods", path=f"/api/v1/namespaces/{name}/pods", fields=("spec.nodeName",))
         recorders[1].also_watch([spec])
@@ -124,7 +124,7 @@ def recorded(cluster: Cluster, operator: Operator, portal: Portal, folder: Path)
             recorder.stop()
         freed = portal.run(namespace.remove(client, name, objects=workload, at_once=True))
     assert freed == []
-    whole, less = list(journal.read(known)), list(journal.read(told))
+    whole, less = list(journal.read(known)), list(journal.read(reported))
     without = [record for record in whole if not isinstance(record, rec.CpuRead) or record.process != "operator"]
     return Twice(analyse(whole), analyse(less), analyse(without), whole, less)
 
@@ -190,23 +190,23 @@ def by_method(phase: PhaseResult) -> Counter[tuple[str, str]]:
 
 
 def test_both_saw_the_same_phases_and_one_of_them_no_request(twice: Twice) -> None:
-    assert [phase.name for phase in twice.told.phases] == list(PHASES)
-    assert {phase.outcome for phase in (*twice.known.phases, *twice.told.phases)} == {"passed"}
-    assert not any(isinstance(record, rec.Request) for record in twice.told_records)
+    assert [phase.name for phase in twice.reported.phases] == list(PHASES)
+    assert {phase.outcome for phase in (*twice.known.phases, *twice.reported.phases)} == {"passed"}
+    assert not any(isinstance(record, rec.Request) for record in twice.reported_records)
     assert {phase.traffic_source for phase in twice.known.phases} == {"audit"}
-    assert [phase.traffic_source for phase in twice.told.phases] == ["metrics", "metrics", "metrics", ""]
+    assert [phase.traffic_source for phase in twice.reported.phases] == ["metrics", "metrics", "metrics", ""]
 
 
 def test_milestones_fall_back_to_the_watch_and_are_never_early(twice: Twice) -> None:
-    for known, told in twice.phases():
-        for by_server, by_watch in zip(known.milestones, told.milestones, strict=True):
+    for known, reported in twice.phases():
+        for by_server, by_watch in zip(known.milestones, reported.milestones, strict=True):
             assert (by_watch.met, by_watch.clock, by_watch.server_s) == (True, "watch", None)
             assert by_watch.why_not_server == "no audit log"
             if by_server.server_s is not None:
                 committed = began(twice.known_records, known.name) + by_server.server_s[0] * 1e9
-                heard = began(twice.told_records, told.name) + (by_watch.seconds or 0) * 1e9
+                heard = began(twice.reported_records, reported.name) + (by_watch.seconds or 0) * 1e9
                 assert heard >= committed
-    assert twice.told.watch_lag is None
+    assert twice.reported.watch_lag is None
     assert any(milestone.clock == "server" for phase in twice.known.phases for milestone in phase.milestones)
 
 
@@ -215,12 +215,12 @@ def began(records: list[rec.AnyRecord], phase: str) -> int:
 
 
 def test_the_operators_own_count_is_that_of_the_audit_log(twice: Twice) -> None:
-    for known, told in twice.phases():
-        if told.name == "restart":
+    for known, reported in twice.phases():
+        if reported.name == "restart":
             continue
-        counted = {(row.method, row.code): row.count for row in told.client_requests if row.count}
-        assert counted == dict(by_method(known)), told.name
-    assert figures.client_requests(twice.told.phases[0]).by_method["POST"] >= PODS
+        counted = {(row.method, row.code): row.count for row in reported.client_requests if row.count}
+        assert counted == dict(by_method(known)), reported.name
+    assert figures.client_requests(twice.reported.phases[0]).by_method["POST"] >= PODS
 
 
 def test_scraped_cpu_is_that_of_the_clock_within_its_resolution(twice: Twice) -> None:
@@ -233,62 +233,62 @@ def test_scraped_cpu_is_that_of_the_clock_within_its_resolution(twice: Twice) ->
 
 
 def test_the_blind_ones_cpu_is_no_more_than_what_was_used_around_it(twice: Twice) -> None:
-    for known, told in twice.phases():
+    for known, reported in twice.phases():
         if known.name != "restart":
-            assert 0 <= operator_cpu(told).seconds <= operator_cpu(known).seconds + 0.02
-            assert operator_cpu(told).rss_bytes > 10_000_000
+            assert 0 <= operator_cpu(reported).seconds <= operator_cpu(known).seconds + 0.02
+            assert operator_cpu(reported).rss_bytes > 10_000_000
 
 
 def test_a_restart_is_seen_by_its_metrics_alone(twice: Twice) -> None:
-    told = twice.told.phases[-1]
-    row = operator_cpu(told)
+    reported = twice.reported.phases[-1]
+    row = operator_cpu(reported)
     assert (row.lower_bound, row.restarts) == (True, 1)
     assert 0 < row.seconds <= operator_cpu(twice.known.phases[-1]).seconds + 0.02
-    assert [(one.kind, one.subject) for one in told.incidents] == [("process-restart", "operator")]
-    assert "restarted" in told.missing["client_requests"]
+    assert [(one.kind, one.subject) for one in reported.incidents] == [("process-restart", "operator")]
+    assert "restarted" in reported.missing["client_requests"]
     with pytest.raises(NotMeasuredError, match="restarted"):
-        figures.client_requests(told)
+        figures.client_requests(reported)
 
 
 def test_a_no_op_without_writes_is_proved_by_the_own_count(twice: Twice) -> None:
-    for test in (twice.known, twice.told):
+    for test in (twice.known, twice.reported):
         found = judge(NoopWrites(), Run(test))
         assert found.verdict == "pass", found.text
-    assert "rest_client_requests_total" in judge(NoopWrites(), Run(twice.told)).text
-    assert figures.noop(twice.told.phases[1]).state == "no-writes"
+    assert "rest_client_requests_total" in judge(NoopWrites(), Run(twice.reported)).text
+    assert figures.noop(twice.reported.phases[1]).state == "no-writes"
 
 
-def test_what_only_an_audit_log_tells_is_inconclusive(twice: Twice) -> None:
+def test_what_only_an_audit_log_reports_is_inconclusive(twice: Twice) -> None:
     pods = ApiRequests("deploy", "create", resource="pods", max=PODS)
     assert judge(pods, Run(twice.known)).verdict == "pass"
-    found = judge(pods, Run(twice.told))
+    found = judge(pods, Run(twice.reported))
     assert found.verdict == "inconclusive"
     assert "only an audit log shows" in found.text
     with pytest.raises(NotMeasuredError):
-        figures.api(twice.told.phases[0], "operator")
+        figures.api(twice.reported.phases[0], "operator")
 
 
 def test_a_cpu_budget_at_the_very_figure_is_not_decided(twice: Twice) -> None:
-    used = operator_cpu(twice.told.phases[0]).seconds
-    assert judge(Cpu("deploy", max=used), Run(twice.told)).verdict == "inconclusive"
-    assert judge(Cpu("deploy", max=used + 5), Run(twice.told)).verdict == "pass"
+    used = operator_cpu(twice.reported.phases[0]).seconds
+    assert judge(Cpu("deploy", max=used), Run(twice.reported)).verdict == "inconclusive"
+    assert judge(Cpu("deploy", max=used + 5), Run(twice.reported)).verdict == "pass"
 
 
 def test_pods_on_a_node_that_is_not_ours_are_found(twice: Twice) -> None:
-    places = twice.told.pod_places
+    places = twice.reported.pod_places
     assert places is not None
     assert (places.simulated + places.elsewhere, places.elsewhere > 0) == (PODS, True)
-    found = judge(SimulatedNodesOnly(), Run(twice.told))
+    found = judge(SimulatedNodesOnly(), Run(twice.reported))
     assert (found.verdict, found.figure) == ("fail", places.elsewhere)
     assert not found.evidence[0].endswith("-0")
     assert twice.known.pod_places is None
 
 
 def test_it_is_still_one_watch_on_pods(twice: Twice) -> None:
-    opened = [record.spec for record in twice.told_records if isinstance(record, rec.WatchOpened)]
+    opened = [record.spec for record in twice.reported_records if isinstance(record, rec.WatchOpened)]
     assert [(spec.resource, spec.fields) for spec in opened] == [("pods", ("spec.nodeName", READY))]
 
 
 def test_results_of_both_are_written_and_read(twice: Twice) -> None:
-    for test in (twice.known, twice.told):
+    for test in (twice.known, twice.reported):
         assert msgspec.json.decode(msgspec.json.encode(test), type=TestResult) == test

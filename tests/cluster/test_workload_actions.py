@@ -243,7 +243,7 @@ def test_delete_of_what_is_gone_is_no_error(place: Place) -> None:
     place.run(actions.wait_gone(place.client, [place.config_map()], timeout=30))
 
 
-def test_waiting_in_vain_tells_what_holds(place: Place, snapshot: SnapshotAssertion) -> None:
+def test_a_wait_that_times_out_reports_what_holds(place: Place, snapshot: SnapshotAssertion) -> None:
     held = place.config_map()
     held["metadata"]["finalizers"] = ["test.grovescale.io/held"]
     place.run(actions.apply(place.client, [held]))

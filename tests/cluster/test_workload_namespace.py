@@ -93,7 +93,7 @@ def test_workload_goes_before_the_namespace(portal: Portal, client: Client) -> N
     assert portal.run(removal()) == ("Active", [])
 
 
-def test_what_holds_a_namespace_is_told_and_freed(portal: Portal, client: Client) -> None:
+def test_what_holds_a_namespace_is_reported_and_freed(portal: Portal, client: Client) -> None:
     name = portal.run(namespace.create(client, test="held", run_id="run-1"))
     objects = [config_map(name, HOLD)]
     portal.run(actions.apply(client, objects))
@@ -134,7 +134,7 @@ def test_a_namespace_that_still_changes_is_waited_for(portal: Portal, client: Cl
     assert portal.run(removal()) == []
 
 
-def test_namespace_of_somebody_else_is_not_touched(portal: Portal, client: Client) -> None:
+def test_namespace_of_another_user_is_not_touched(portal: Portal, client: Client) -> None:
     name = f"theirs-{secrets.token_hex(3)}"
     portal.run(client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
     with pytest.raises(WorkloadError, match="was not made by a run"):

@@ -159,7 +159,7 @@ def test_facts_name_engine_node_and_versions(cluster: Cluster) -> None:
     assert cluster.trouble() == ""
 
 
-def test_audit_log_tells_identities_apart(cluster: Cluster, portal: Portal) -> None:
+def test_audit_log_distinguishes_identities(cluster: Cluster, portal: Portal) -> None:
     assert cluster.audit_log is not None
     log = cluster.audit_log
     for role in ("harness", "recorder"):
@@ -198,7 +198,7 @@ def test_proxies_are_handed_to_the_node_and_not_for_loopback(cluster: Cluster) -
     assert {"localhost", "127.0.0.1", container(cluster)} <= set(variable("NO_PROXY").split(","))
 
 
-def test_cluster_is_told_of_and_can_be_joined(cluster: Cluster) -> None:
+def test_cluster_is_reported_of_and_can_be_joined(cluster: Cluster) -> None:
     written: list[str] = []
     commands.status(write=written.append)
     assert any(f"container {container(cluster)} runs in" in text for text in written)

@@ -124,7 +124,7 @@ def api_server(folder: Path) -> ProcessInfo:
     return msgspec.json.decode(file.read_bytes(), type=dict[str, ProcessInfo])["kube-apiserver"]
 
 
-def test_engine_that_is_gone_at_the_end_is_told_and_down_finishes_later(
+def test_engine_that_is_gone_at_the_end_is_reported_and_down_finishes_later(
     state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = engine_socket()

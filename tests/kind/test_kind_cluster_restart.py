@@ -44,7 +44,7 @@ TEST = f"""
 """
 
 
-def test_restart_of_the_node_is_survived_and_told(state_dir: object, pytester: pytest.Pytester) -> None:
+def test_restart_of_the_node_is_survived_and_reported(state_dir: object, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TEST)
     done = pytester.runpytest_subprocess("--grovescale", "--grovescale-budgets=off", "-p", "no:cacheprovider")
     done.assert_outcomes(passed=1)
@@ -86,7 +86,7 @@ STOP = """
 
 
 @pytest.mark.parametrize("when", ["within", pytest.param("before", marks=pytest.mark.long)])
-def test_a_node_that_stops_for_good_is_told_as_the_reason(
+def test_a_node_that_stops_for_good_is_reported_as_the_reason(
     state_dir: Path, pytester: pytest.Pytester, when: str
 ) -> None:
     pytester.makepyfile(STOP)

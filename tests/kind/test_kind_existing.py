@@ -20,8 +20,7 @@ from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from tests.connect_proxy import connect_proxy
-from tests.kind import kind_clusters
-from tests.somebodys_cluster import (
+from tests.foreign_cluster import (
     CONTEXT,
     account,
     binding,
@@ -31,6 +30,7 @@ from tests.somebodys_cluster import (
     plugin_user,
     refused,
 )
+from tests.kind import kind_clusters
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kind
@@ -156,8 +156,8 @@ def test_an_operator_as_a_pod_outlives_its_token_behind_a_proxy(theirs: Cluster,
             wait_until(lambda: portal.run(refused(old)), "the end of the token")
             (tmp_path / "done").touch()
             run.wait()
-        told = (tmp_path / "output").read_text()
-        assert run.returncode == 0, told
+        reported = (tmp_path / "output").read_text()
+        assert run.returncode == 0, reported
         assert set(asked) == {f"CONNECT {theirs.server.removeprefix('https://')}"}
         assert portal.run(left(admin)) == []
     result = msgspec.json.decode((tmp_path / "reports/latest/result.json").read_bytes(), type=Result)

@@ -82,11 +82,11 @@ def kubectl(cluster: Cluster, *arguments: str, given: bytes = b"", check: bool =
     node = container(cluster)
     command = [node.engine, "exec", "--interactive", node.name, "kubectl", f"--kubeconfig={_ADMIN}", *arguments]
     done = subprocess.run(command, input=given, capture_output=True, check=False)
-    assert not check or done.returncode == 0, done.stderr.decode(errors="replace") + told(cluster)
+    assert not check or done.returncode == 0, done.stderr.decode(errors="replace") + reported(cluster)
     return done.stdout
 
 
-def told(cluster: Cluster) -> str:
+def reported(cluster: Cluster) -> str:
     """Return what the tests have said so far."""
     return kubectl(cluster, "logs", f"-n{NAMESPACE}", JOB, "-ctests", "--tail=60", check=False).decode()
 
@@ -137,7 +137,7 @@ def test_the_job_measures_the_cluster_that_it_runs_in(
     ended = '{.status.containerStatuses[?(@.name=="tests")].state.terminated.exitCode}'
     kubectl(cluster, "wait", "pod", *OF_JOB, f"--for=jsonpath={ended}", f"--timeout={_PASSED_S}s")
     pod = kubectl(cluster, "get", "pods", *OF_JOB, "--output=name").decode().strip()
-    assert kubectl(cluster, "get", pod, f"-n{NAMESPACE}", f"--output=jsonpath={ended}") == b"0", told(cluster)
+    assert kubectl(cluster, "get", pod, f"-n{NAMESPACE}", f"--output=jsonpath={ended}") == b"0", reported(cluster)
 
     inside = ("exec", f"-n{NAMESPACE}", pod, "--container=results", "--")
     packed = kubectl(cluster, *inside, "tar", "-C", "/suite", "-cf", "-", "reports")

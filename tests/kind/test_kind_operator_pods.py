@@ -181,14 +181,14 @@ def test_leader_is_followed_when_it_changes(cluster: Cluster, client: tuple[Port
     assert pods(client) == []
 
 
-def test_one_that_crashes_is_told_with_its_last_words(cluster: Cluster, tmp_path: Path) -> None:
+def test_one_that_crashes_is_reported_with_its_last_words(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match="CrashLoopBackOff") as raised:
         started(cluster, tmp_path, defect="no-such-defect")
     assert "no-such-defect" in str(raised.value).partition("lines of its log")[2]
     assert start.join(cluster) is None
 
 
-def test_image_that_is_not_there_is_told(cluster: Cluster, tmp_path: Path) -> None:
+def test_image_that_is_not_there_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"ImagePullBackOff|ErrImagePull"):
         started(cluster, tmp_path, image="registry.invalid/nowhere:1")
 
@@ -219,7 +219,7 @@ def test_image_may_be_built_by_a_dockerfile(cluster: Cluster, client: tuple[Port
         subprocess.run([engine.executable, "image", "rm", "grovescale-built-for-a-test:1"], check=True)
 
 
-def test_build_that_fails_is_told_with_its_last_words(cluster: Cluster, tmp_path: Path) -> None:
+def test_build_that_fails_is_reported_with_its_last_words(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="no-such-file") as raised:
         started(cluster, tmp_path, built(tmp_path, "ARG BASE\nFROM $BASE\nCOPY no-such-file /\n"))
     assert "build -t grovescale-built-for-a-test:1" in raised.value.next_step

@@ -29,8 +29,8 @@ def test_a_run_is_saved_and_the_next_one_shown_beside_it(
     saved = pytester.runpytest_subprocess(*options, "--grovescale-save=main", "--grovescale-compare=main")
     saved.assert_outcomes(passed=1)
     saved.stdout.fnmatch_lines(["*no baseline 'main'*::test_small", "*saved as *0001_main.json"])
-    (told,) = (line for line in saved.outlines if "no baseline 'main'" in line)
-    assert told == snapshot
+    (reported,) = (line for line in saved.outlines if "no baseline 'main'" in line)
+    assert reported == snapshot
     (file,) = (pytester.path / ".grovescale" / "baselines").rglob("*.json")
     assert str(Path.home()) not in file.read_text(encoding="utf-8")
     shown = pytester.runpytest_subprocess(*options, "--grovescale-compare=main", "--grovescale-missing-baseline=fail")

@@ -66,7 +66,7 @@ def test_a_marker_of_something_else_is_a_usage_error(pytester: pytest.Pytester, 
     result.stderr.fnmatch_lines([f"ERROR: {message}"])
 
 
-def test_a_bound_that_cannot_be_is_told_where_it_stands(pytester: pytest.Pytester) -> None:
+def test_a_bound_that_cannot_be_is_reported_where_it_stands(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         HEAD + "@pytest.mark.grovescale_budget(checks.Cpu('deploy', max='4x'))\ndef test_it(scale): pass"
     )
@@ -81,9 +81,9 @@ def test_a_budget_for_a_test_that_measures_nothing_is_a_usage_error(
     pytester.makepyfile(HEAD + "@pytest.mark.grovescale_budget(checks.NoopWrites())\ndef test_it(): pass")
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (told,) = (line for line in result.errlines if line.startswith("ERROR: "))
-    assert "`scale`" in told
-    assert told == snapshot
+    (reported,) = (line for line in result.errlines if line.startswith("ERROR: "))
+    assert "`scale`" in reported
+    assert reported == snapshot
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
@@ -209,7 +209,7 @@ INCONCLUSIVE = "@pytest.mark.grovescale_budget(checks.NoopWrites(identity='nobod
 
 
 @pytest.mark.cluster
-def test_what_cannot_be_told_fails_or_warns(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+def test_what_cannot_be_reported_fails_or_warns(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     outcome = run(pytester, running_cluster, INCONCLUSIVE)
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines(["noop_writes(*): *'nobody'*(inconclusive; *"])
@@ -253,7 +253,9 @@ def test_budgets_hold_under_xdist(pytester: pytest.Pytester, running_cluster: Cl
 
 
 @pytest.mark.cluster
-def test_a_trigger_may_be_repeated_until_its_cost_is_told(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+def test_a_trigger_may_be_repeated_until_its_cost_is_reported(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
     never = "    with pytest.raises(UsageError, match='once or more'):\n        pcs.trigger_reconcile(times=0)\n"
     test = "from pytest_grovescale.errors import UsageError\n" + NOOP.replace("reconcile()", "reconcile(times=5)")
     declared = "@pytest.mark.grovescale_budget(checks.NoopReconciles(per_trigger={'podcliqueset': 1, 'podclique': 2}))"

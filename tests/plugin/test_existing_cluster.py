@@ -19,8 +19,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
-from tests.golden import masked
-from tests.somebodys_cluster import (
+from tests.foreign_cluster import (
     CONTEXT,
     account,
     binding,
@@ -32,6 +31,7 @@ from tests.somebodys_cluster import (
     refused,
     unique,
 )
+from tests.golden import masked
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -119,9 +119,9 @@ def test_the_same_test_runs_and_says_which_clock_it_had(
         "operator",
         "kube-apiserver",
     }
-    (told,) = (line for line in outcome.outlines if f"harness may do at context {CONTEXT}" in line)
+    (reported,) = (line for line in outcome.outlines if f"harness may do at context {CONTEXT}" in line)
     # Where it is the first line of a test, its file stands before it.
-    assert masked(told.rpartition(".py ")[2], {running_cluster.access.server: "server"}) == snapshot
+    assert masked(reported.rpartition(".py ")[2], {running_cluster.access.server: "server"}) == snapshot
     (test,) = result_of(pytester.path / "reports").tests
     assert {milestone.clock for phase in test.phases for milestone in phase.milestones} == {"watch"}
     assert {phase.traffic_source for phase in test.phases} == {"metrics"}

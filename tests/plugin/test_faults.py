@@ -183,7 +183,7 @@ def test_it(scale):
 """
 
 
-def test_what_is_stopped_in_a_phase_is_told_with_its_time_and_decides_nothing(folder: Path) -> None:
+def test_what_is_stopped_in_a_phase_is_reported_with_its_time_and_decides_nothing(folder: Path) -> None:
     (folder / "test_it.py").write_text(STALLS, encoding="utf-8")
     process = start(folder, "--grovescale-inconclusive=warn")
     output = finish(process)
@@ -261,7 +261,7 @@ def test_it(grovescale_cluster):
 """
 
 
-def test_what_cannot_be_cleared_up_at_the_end_is_told_and_costs_no_result(
+def test_what_cannot_be_cleared_up_at_the_end_is_reported_and_costs_no_result(
     folder: Path, snapshot: SnapshotAssertion
 ) -> None:
     (folder / "test_it.py").write_text(LEAVING, encoding="utf-8")
@@ -270,8 +270,8 @@ def test_what_cannot_be_cleared_up_at_the_end_is_told_and_costs_no_result(
     assert process.returncode == 0, output
     assert "1 passed" in output
     # What pytest shows of its progress may stand before it.
-    (told,) = {line.rpartition("%]")[2] for line in output.splitlines() if "cannot clear up" in line}
-    assert told == snapshot
+    (reported,) = {line.rpartition("%]")[2] for line in output.splitlines() if "cannot clear up" in line}
+    assert reported == snapshot
     assert "grovescale down --all" in output
     [name] = state.names()
     (state.directory(name) / "at_end.json").unlink()

@@ -179,14 +179,14 @@ def _without_data(kept: Path, panels: list[dict[str, Any]], cluster: Cluster, sc
 
 
 @pytest.mark.cluster
-def test_without_one_the_test_is_told_how_to_have_one(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+def test_without_one_the_test_is_reported_how_to_have_one(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     outcome = run(pytester, running_cluster, "def test_it(scale):\n    scale.promql('up')\n")
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines(["*this run has no Prometheus*", "*--grovescale-prometheus=start*"])
 
 
 @pytest.mark.cluster
-def test_one_that_dies_is_told(pytester: pytest.Pytester, running_cluster: Cluster, turn: None) -> None:
+def test_one_that_dies_is_reported(pytester: pytest.Pytester, running_cluster: Cluster, turn: None) -> None:
     pytester.makeini("[pytest]\n")
     outcome = run(pytester, running_cluster, ENDS, "--grovescale-param=kill=1")
     outcome.assert_outcomes(passed=1, warnings=1)
@@ -235,7 +235,7 @@ def test_nothing_is_left_when_a_run_is_stopped(
     assert not (tmp_path / "reports/latest/prometheus").exists()
 
 
-def test_wrong_words_are_told_before_anything_starts(pytester: pytest.Pytester) -> None:
+def test_wrong_words_are_reported_before_anything_starts(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(scale): pass")
     for argument, message in (
         ("--grovescale-prometheus=yes", "*--grovescale-prometheus yes: use `start`, `keep`, `off` or the URL*"),

@@ -126,9 +126,9 @@ def test_the_first_pass_measures_and_the_second_leaves_profiles(
 ) -> None:
     outcome = run(pytester, running_cluster, SMALL)
     outcome.assert_outcomes(passed=2)
-    (told,) = (line for line in outcome.outlines if "profilers were attached" in line)
-    assert told.startswith("grovescale: ")
-    assert told == snapshot
+    (reported,) = (line for line in outcome.outlines if "profilers were attached" in line)
+    assert reported.startswith("grovescale: ")
+    assert reported == snapshot
     found = results(pytester)
     assert [(name, test.profiled) for name, test in sorted(found.items())] == [
         ("test_small", False),
@@ -219,8 +219,8 @@ def test_what_cannot_be_profiled_is_skipped_with_the_reason(
     test = "def test_it(scale):\n    with scale.phase('nothing'):\n        pass\n"
     outcome = run(pytester, running_cluster, test, "--grovescale-profile=pprof", "-rs")
     outcome.assert_outcomes(passed=1, skipped=1)
-    (told,) = (line for line in outcome.outlines if line.startswith("SKIPPED"))
-    assert told.partition(": ")[2] == snapshot
+    (reported,) = (line for line in outcome.outlines if line.startswith("SKIPPED"))
+    assert reported.partition(": ")[2] == snapshot
 
 
 CHOSEN = """
@@ -280,9 +280,9 @@ def test_a_profiler_without_a_pass_for_it_is_a_notice(
     arguments = ("--grovescale", f"--grovescale-cluster={running_cluster.name}")
     outcome = pytester.runpytest_subprocess(*arguments)
     outcome.assert_outcomes(passed=1, warnings=0)
-    (told,) = (line for line in outcome.outlines if "not profiled" in line)
-    assert "named by pprof" in told
-    assert told == snapshot
+    (reported,) = (line for line in outcome.outlines if "not profiled" in line)
+    assert "named by pprof" in reported
+    assert reported == snapshot
     switched_off = pytester.runpytest_subprocess(*arguments, "--grovescale-profile=off")
     switched_off.assert_outcomes(passed=1)
     switched_off.stdout.no_fnmatch_line("*profiling pass disabled*")

@@ -226,7 +226,7 @@ MISTAKES = {
 }
 
 
-def test_mistakes_are_told(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+def test_mistakes_are_reported(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     tests = "".join(
         f"""
 def test_mistake_{number}(scale):

@@ -41,6 +41,6 @@ def test_what_is_no_duration_is_a_usage_error(pytester: pytest.Pytester, snapsho
     pytester.makepyfile(TESTS.replace("500ms", "often"))
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (told,) = (line for line in result.errlines if line.startswith("ERROR: "))
-    assert "::test_often: " in told
-    assert told == snapshot
+    (reported,) = (line for line in result.errlines if line.startswith("ERROR: "))
+    assert "::test_often: " in reported
+    assert reported == snapshot

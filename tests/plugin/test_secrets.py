@@ -149,6 +149,6 @@ def test_a_wrong_parameter_is_not_repeated(pytester: pytest.Pytester, snapshot: 
     value = canary()
     outcome = pytester.runpytest_subprocess("--grovescale", f"--grovescale-param=api_key={value}")
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
-    (told,) = (line for line in outcome.errlines if "api_key=[redacted]" in line)
-    assert told == snapshot
+    (reported,) = (line for line in outcome.errlines if "api_key=[redacted]" in line)
+    assert reported == snapshot
     assert value not in outcome.stdout.str() + outcome.stderr.str()

@@ -82,9 +82,9 @@ def test_a_run_ends_as_with_ctrl_c(folder: Path, before: Sequence[str]) -> None:
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
     assert "Traceback" not in output
     assert not carrying(str(folder / "state")), "it returns when its cluster is gone"
-    told = records(folder)
-    assert isinstance(told[-1], Closed)
-    assert [record.outcome for record in told if isinstance(record, PhaseEnded)] == ["interrupted"]
+    reported = records(folder)
+    assert isinstance(reported[-1], Closed)
+    assert [record.outcome for record in reported if isinstance(record, PhaseEnded)] == ["interrupted"]
 
 
 @pytest.fixture
@@ -105,10 +105,10 @@ def test_the_signal_interrupts_until_the_run_is_over() -> None:
 
 @pytest.mark.usefixtures("by_default")
 def test_who_handles_the_signal_already_goes_on_to() -> None:
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    reported: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: reported.append(number))
     interrupts.sigterm_interrupts()
     signal.raise_signal(signal.SIGTERM)
     interrupts.restore()
     signal.raise_signal(signal.SIGTERM)
-    assert told == [signal.SIGTERM, signal.SIGTERM]
+    assert reported == [signal.SIGTERM, signal.SIGTERM]

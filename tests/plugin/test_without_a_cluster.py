@@ -28,9 +28,9 @@ def test_scale_tests_are_skipped_with_the_reason(pytester: pytest.Pytester, snap
     pytester.makepyfile(SCALE_TEST)
     result = pytester.runpytest("-rs")
     result.assert_outcomes(skipped=1)
-    (told,) = (line for line in result.outlines if line.startswith("SKIPPED"))
-    assert "--grovescale" in told
-    assert told.rpartition(".py:")[2].partition(": ")[2] == snapshot
+    (reported,) = (line for line in result.outlines if line.startswith("SKIPPED"))
+    assert "--grovescale" in reported
+    assert reported.rpartition(".py:")[2].partition(": ")[2] == snapshot
 
 
 def test_users_of_the_fixtures_are_skipped_too(pytester: pytest.Pytester) -> None:

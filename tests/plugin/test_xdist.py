@@ -188,6 +188,6 @@ def test_one_cluster_each_is_refused_where_there_is_one(
 ) -> None:
     outcome = run(pytester, running_cluster, "def test_it(grovescale_cluster): pass", "--grovescale-cluster-per-worker")
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
-    (told,) = (line for line in outcome.errlines if line.startswith("ERROR: "))
-    assert "--grovescale-cluster-per-worker: " in told
-    assert masked(told, {running_cluster.name: "cluster"}) == snapshot
+    (reported,) = (line for line in outcome.errlines if line.startswith("ERROR: "))
+    assert "--grovescale-cluster-per-worker: " in reported
+    assert masked(reported, {running_cluster.name: "cluster"}) == snapshot

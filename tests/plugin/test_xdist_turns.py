@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
-from tests.somebodys_cluster import CONTEXT, kubeconfig
+from tests.foreign_cluster import CONTEXT, kubeconfig
 
 pytestmark = pytest.mark.cluster
 

@@ -19,7 +19,7 @@ def test_seconds(written: str | float, expected: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "s", "-1s", "3 apples", "1d", -1, True, "1m 2"])
-def test_what_is_no_duration_is_told_how_to_write_one(written: str | float) -> None:
+def test_what_is_no_duration_is_reported_how_to_write_one(written: str | float) -> None:
     with pytest.raises(UsageError) as caught:
         seconds(written)
     assert "30s" in caught.value.next_step

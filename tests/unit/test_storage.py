@@ -167,7 +167,7 @@ def test_a_defect_of_ours_is_none_of_the_machines(error: BaseException) -> None:
     assert explained(error) is None
 
 
-def test_a_users_own_error_is_told_from_one_of_ours(tmp_path: Path) -> None:
+def test_a_users_own_error_is_reported_from_one_of_ours(tmp_path: Path) -> None:
     """Also when both were raised by the standard library in the end."""
     with pytest.raises(FileNotFoundError) as theirs:
         (tmp_path / "none").read_text()

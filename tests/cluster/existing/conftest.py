@@ -16,7 +16,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from tests.connect_proxy import connect_proxy
-from tests.somebodys_cluster import kubeconfig
+from tests.foreign_cluster import kubeconfig
 
 
 @pytest.fixture(scope="package")

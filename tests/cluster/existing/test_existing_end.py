@@ -23,8 +23,8 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import install
 from pytest_grovescale.operator.manifests import Manifest
 from pytest_grovescale.workload import namespace as namespaces
+from tests.foreign_cluster import definition, left_of, names, unique
 from tests.golden import masked
-from tests.somebodys_cluster import definition, left_of, names, unique
 
 pytestmark = pytest.mark.cluster
 
@@ -139,7 +139,7 @@ def test_a_killed_supervisors_cluster_is_cleared_by_the_next_start(join: Join, p
     assert not ours.directory.exists()
 
 
-def test_a_cluster_that_is_no_more_is_told_and_can_be_forgotten(
+def test_a_cluster_that_is_no_more_is_reported_and_can_be_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     folder = tmp_path / "gone"
@@ -147,12 +147,12 @@ def test_a_cluster_that_is_no_more_is_told_and_can_be_forgotten(
     state.write_access(folder, "harness", Access(server="https://127.0.0.1:1"))
     monkeypatch.setattr(cleanup, "_ANSWER_S", 0.0)
     assert asyncio.run(cleanup.main(folder)) == 1
-    told = capsys.readouterr().out
-    says, advice = told.splitlines()
+    reported = capsys.readouterr().out
+    says, advice = reported.splitlines()
     # What follows it are the words of the client's library.
     assert says.partition(": ")[0] == snapshot(name="reason")
     assert masked(advice, {folder: "folder"}) == snapshot(name="advice")
-    assert f"rm -r '{folder}'" in told
+    assert f"rm -r '{folder}'" in reported
 
 
 def test_what_two_users_need_stays_until_both_are_done(join: Join, portal: Portal, admin: Client) -> None:
@@ -235,7 +235,7 @@ def test_a_crd_of_ours_stays_for_those_who_use_it_by_then(
     portal.run(delete(admin, made))
 
 
-def test_an_object_made_anew_by_somebody_else_is_theirs(join: Join, portal: Portal, admin: Client) -> None:
+def test_an_object_made_again_by_another_user_is_theirs(join: Join, portal: Portal, admin: Client) -> None:
     made = config_map(unique("made"))
     ours = join("ours")
     portal.run(install_left_behind(admin, ours, made))
@@ -272,9 +272,9 @@ def test_a_namespace_that_is_stuck_is_named_with_what_holds_it_and_others_go(
     try:
         monkeypatch.setattr(cleanup, "_NAMESPACE_S", 10.0)
         removal = portal.run(cleanup.remove_objects(admin, ours.owner))
-        (told,) = removal.stuck
-        assert place in told
-        assert "DiscoveryFail" in told
+        (reported,) = removal.stuck
+        assert place in reported
+        assert "DiscoveryFail" in reported
         assert portal.run(there(admin, made)) is None
         assert portal.run(names(admin, "Node", nodes.selector(ours.name))) == []
     finally:

@@ -20,9 +20,7 @@ from pytest_grovescale.kube.access import bearer
 from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import webhooks
-from tests.golden import masked
-from tests.serving import Reply, Request, serving
-from tests.somebodys_cluster import (
+from tests.foreign_cluster import (
     CONTEXT,
     account,
     definition,
@@ -34,6 +32,8 @@ from tests.somebodys_cluster import (
     refused,
     unique,
 )
+from tests.golden import masked
+from tests.serving import Reply, Request, serving
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -152,7 +152,7 @@ async def _delete(client: Client, obj: Object) -> None:
     await client.delete(await client.resource(obj["kind"], obj["apiVersion"]), obj["metadata"]["name"])
 
 
-def test_a_webhook_that_refuses_is_told_with_its_name_and_words(
+def test_a_webhook_that_refuses_is_reported_with_its_name_and_words(
     theirs: Cluster,
     config: Path,
     own_state: Path,
@@ -172,11 +172,11 @@ def test_a_webhook_that_refuses_is_told_with_its_name_and_words(
 
     # Webhooks are in force a moment after they were made.
     wait_until(lambda: portal.run(_is_refused(admin)), "the webhook's first word")
-    told = start()
-    assert f'webhook "{refusing}" denied' in told
-    assert "no toys in here" in told
-    assert f"the label {ledger.CLUSTER_LABEL}" in told
-    assert masked(told.partition("\n  → ")[2], {refusing: "webhook"}) == snapshot
+    reported = start()
+    assert f'webhook "{refusing}" denied' in reported
+    assert "no toys in here" in reported
+    assert f"the label {ledger.CLUSTER_LABEL}" in reported
+    assert masked(reported.partition("\n  → ")[2], {refusing: "webhook"}) == snapshot
 
 
 async def _is_refused(client: Client) -> bool:

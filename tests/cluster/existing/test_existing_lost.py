@@ -20,8 +20,7 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator import install
 from pytest_grovescale.operator.manifests import Manifest
 from pytest_grovescale.workload import namespace as namespaces
-from tests.golden import masked
-from tests.somebodys_cluster import (
+from tests.foreign_cluster import (
     CONTEXT,
     account,
     binding,
@@ -32,6 +31,7 @@ from tests.somebodys_cluster import (
     names,
     unique,
 )
+from tests.golden import masked
 
 pytestmark = pytest.mark.cluster
 
@@ -96,10 +96,10 @@ def test_what_carries_its_labels_goes_and_nothing_else(
     lose(ours)
     assert elsewhere.down(ours.name, dry_run=True) == 0
     assert place in portal.run(names(admin, "Namespace"))
-    told = "\n".join(elsewhere.written)
-    assert f"2 nodes, as {ours.name}-node-0\nNamespace {place}\n" in told
-    assert f"ClusterRole {made['metadata']['name']}" in told
-    assert "ConfigMap default/made-" in told
+    reported = "\n".join(elsewhere.written)
+    assert f"2 nodes, as {ours.name}-node-0\nNamespace {place}\n" in reported
+    assert f"ClusterRole {made['metadata']['name']}" in reported
+    assert "ConfigMap default/made-" in reported
     assert elsewhere.down(ours.name) == 0
     assert portal.run(left_of(admin, ours)) == []
     roles = portal.run(names(admin, "ClusterRole"))
@@ -139,7 +139,7 @@ def test_a_cluster_of_this_machine_is_not_lost(ours: Cluster, elsewhere: Elsewhe
     assert caught.value.next_step == f"Use: grovescale down {ours.name}"
 
 
-def test_without_a_name_those_that_are_there_are_told(ours: Cluster, elsewhere: Elsewhere) -> None:
+def test_without_a_name_those_that_are_there_are_reported(ours: Cluster, elsewhere: Elsewhere) -> None:
     with pytest.raises(UsageError, match=f"There is something of: .*{ours.name}"):
         elsewhere.down("")
 
@@ -179,9 +179,9 @@ def test_one_whose_own_kwok_plays_its_nodes_is_in_use(
     file = kubeconfig(tmp_path / "kubeconfig", without_kwok.access)
     ours = handle.acquire(definition(file, kwok="host"), name=unique("played"), progress=lambda text: None)
     try:
-        told = portal.run(orphans.in_use(admin, ours.name))
-        assert ours.name in told
-        assert masked(told, {ours.name: "cluster"}) == snapshot
+        reported = portal.run(orphans.in_use(admin, ours.name))
+        assert ours.name in reported
+        assert masked(reported, {ours.name: "cluster"}) == snapshot
     finally:
         ours.release()
     assert portal.run(orphans.in_use(admin, ours.name)) == ""

@@ -24,8 +24,7 @@ from pytest_grovescale.operator.pods import operator as starting
 from pytest_grovescale.operator.pods.operator import Asking
 from pytest_grovescale.operator.schema import Served
 from pytest_grovescale.recording.scraping.connections import Connections, Where
-from tests.simulated_operator import NAMESPACE, definition, make_real, with_deployments
-from tests.somebodys_cluster import (
+from tests.foreign_cluster import (
     CONTEXT,
     account,
     cluster_roles,
@@ -34,7 +33,8 @@ from tests.somebodys_cluster import (
     refused,
     unique,
 )
-from tests.somebodys_cluster import definition as existing
+from tests.foreign_cluster import definition as existing
+from tests.simulated_operator import NAMESPACE, definition, make_real, with_deployments
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster

@@ -16,7 +16,7 @@ from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.client import Client, Object
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.workload import namespace as namespaces
-from tests.somebodys_cluster import account, definition, harness_roles, kubeconfig, left_of, names, unique
+from tests.foreign_cluster import account, definition, harness_roles, kubeconfig, left_of, names, unique
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -130,7 +130,7 @@ def test_without_the_rights_of_a_kwok_of_ours_one_must_be_there(
     assert portal.run(names(bare, "Node", ledger.CLUSTER_LABEL)) == portal.run(names(bare, "Node", own))
 
 
-def test_nobody_at_all_is_told_what_to_try(theirs: Cluster, own_state: Path, tmp_path: Path) -> None:
+def test_no_one_at_all_is_reported_what_to_try(theirs: Cluster, own_state: Path, tmp_path: Path) -> None:
     stranger = msgspec.structs.replace(theirs.access, client_cert_pem="", client_key_pem="", token="not-a-token")
     with pytest.raises(ClusterError, match=r"cannot be used: .*Unauthorized") as caught:
         handle.acquire(

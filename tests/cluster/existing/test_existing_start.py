@@ -17,8 +17,8 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
+from tests.foreign_cluster import CONTEXT, definition, kubeconfig, left_of, names, unique
 from tests.golden import masked
-from tests.somebodys_cluster import CONTEXT, definition, kubeconfig, left_of, names, unique
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -134,7 +134,7 @@ def test_where_no_kwok_is_there_waiting_for_it_says_so(
     assert state.names() == []
 
 
-def test_a_name_that_somebody_has_already_is_refused(
+def test_a_name_that_someone_has_already_is_refused(
     config: Path,
     own_state: Path,
     portal: Portal,
@@ -215,7 +215,7 @@ def test_a_context_that_is_not_on_this_machine_is_refused_before_anything_is_mad
     assert state.names() == []
 
 
-def test_a_context_switched_by_somebody_else_changes_nothing(
+def test_a_context_switched_by_another_user_changes_nothing(
     theirs: Cluster, config: Path, own_state: Path, portal: Portal, admin: Client
 ) -> None:
     name = unique("switched")

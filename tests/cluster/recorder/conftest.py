@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from .plane import Plane
-from .room import Maps
+from .control_plane import ControlPlane
+from .harness import Maps
 
 
 @pytest.fixture(scope="package")
-def plane(tmp_path_factory: pytest.TempPathFactory, binaries: Callable[[str], Path]) -> Iterator[Plane]:
-    plane = Plane(tmp_path_factory.mktemp("plane"), binaries)
+def control_plane(tmp_path_factory: pytest.TempPathFactory, binaries: Callable[[str], Path]) -> Iterator[ControlPlane]:
+    control_plane = ControlPlane(tmp_path_factory.mktemp("control_plane"), binaries)
     try:
-        plane.start()
-        yield plane
+        control_plane.start()
+        yield control_plane
     finally:
-        plane.stop()
+        control_plane.stop()
 
 
 @pytest.fixture
-def maps(plane: Plane) -> Maps:
-    return Maps(plane, f"n-{uuid.uuid4().hex[:8]}")
+def maps(control_plane: ControlPlane) -> Maps:
+    return Maps(control_plane, f"n-{uuid.uuid4().hex[:8]}")

@@ -24,8 +24,8 @@ from pytest_grovescale.recording.records import Closed, CpuRead, Mark, Milestone
 from tests.golden import masked
 from tests.waiting import wait_until
 
-from .plane import Plane, Proxy
-from .room import Maps, check, complete, config, of, recorder, until
+from .control_plane import ControlPlane, Proxy
+from .harness import Maps, check, complete, config, of, recorder, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]
 
@@ -61,12 +61,12 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("leave_a_child", [False, True])
 def test_orphaned_recorder_closes_the_journal_and_becomes_its_successor(
-    plane: Plane, maps: Maps, tmp_path: Path, leave_a_child: bool
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, leave_a_child: bool
 ) -> None:
     successor = "import pathlib,sys; pathlib.Path(sys.argv[1]).write_text(pathlib.Path(sys.argv[2]).read_text())"
     copy = tmp_path / "copy.jsonl"
     after = (sys.executable, "-c", successor, str(copy), str(tmp_path / "recording.jsonl"))
-    given = msgspec.structs.replace(config(tmp_path, plane.access), after_close=after)
+    given = msgspec.structs.replace(config(tmp_path, control_plane.access), after_close=after)
     code = CONTROLLER
     if leave_a_child:
         # A forked child holds a copy of the control socket: it must not keep the recorder.
@@ -98,9 +98,9 @@ def test_orphaned_recorder_closes_the_journal_and_becomes_its_successor(
     assert list(journal.read(copy)) == found
 
 
-def test_nothing_runs_after_a_normal_stop(plane: Plane, tmp_path: Path) -> None:
+def test_nothing_runs_after_a_normal_stop(control_plane: ControlPlane, tmp_path: Path) -> None:
     left = tmp_path / "left"
-    with recorder(tmp_path, plane.access, after_close=("touch", str(left))) as running:
+    with recorder(tmp_path, control_plane.access, after_close=("touch", str(left))) as running:
         running.mark("hello", detail="password=hunter2")
     running.stop()
     wait_for_end(running.pid)
@@ -111,8 +111,10 @@ def test_nothing_runs_after_a_normal_stop(plane: Plane, tmp_path: Path) -> None:
     assert found[-1].reason == "stopped"
 
 
-def test_sigterm_closes_the_journal_and_sigint_is_not_for_it(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_sigterm_closes_the_journal_and_sigint_is_not_for_it(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path
+) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("never", maps.count(99))], timeout=60)
         os.kill(running.pid, signal.SIGINT)
         running.mark("still there")
@@ -128,29 +130,31 @@ def test_sigterm_closes_the_journal_and_sigint_is_not_for_it(plane: Plane, maps:
     assert found[-1].reason == "interrupted"
 
 
-def test_killed_recorder_is_told_and_its_journal_can_be_read(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_killed_recorder_is_reported_and_its_journal_can_be_read(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path
+) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("one", maps.count(1))], timeout=60)
         running.flush()
         os.kill(running.pid, signal.SIGKILL)
-        with pytest.raises(RecordingError, match="was killed by SIGKILL") as told:
+        with pytest.raises(RecordingError, match="was killed by SIGKILL") as reported:
             until(running, PhaseComplete)
-        assert str(running.journal) in str(told.value)
+        assert str(running.journal) in str(reported.value)
         with pytest.raises(RecordingError):
             running.end_phase("p", "failed")
     assert not isinstance(check(running.journal)[-1], Closed)
 
 
 def test_stopped_recorder_is_named_with_what_to_do_and_goes_on(
-    plane: Plane, maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pytest_grovescale.recording.recorder.STOPPED_S", 1.5)
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("one", maps.count(1))], timeout=60)
         os.kill(running.pid, signal.SIGSTOP)
-        with pytest.raises(RecordingError, match=rf"the recorder \(pid {running.pid}\) is stopped") as told:
+        with pytest.raises(RecordingError, match=rf"the recorder \(pid {running.pid}\) is stopped") as reported:
             running.flush()
-        assert f"kill -CONT {running.pid}" in str(told.value)
+        assert f"kill -CONT {running.pid}" in str(reported.value)
         os.kill(running.pid, signal.SIGCONT)
         maps.create("a")
         complete(running, "p")
@@ -167,8 +171,10 @@ def interrupt() -> None:
     signal.pthread_kill(main, signal.SIGINT)
 
 
-def test_stop_while_a_phase_is_being_begun_waits_for_nothing(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    proxy = Proxy(plane.port)
+def test_stop_while_a_phase_is_being_begun_waits_for_nothing(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path
+) -> None:
+    proxy = Proxy(control_plane.port)
     access = Access(server=f"https://127.0.0.1:{proxy.port}", token="recorder-token", insecure=True)
     running = Recorder.start(config(tmp_path, access), log=tmp_path / "recorder.log")
     proxy.cut(refuse=True)
@@ -185,8 +191,8 @@ def test_stop_while_a_phase_is_being_begun_waits_for_nothing(plane: Plane, maps:
     assert found[-1].reason == "interrupted"
 
 
-def test_ctrl_c_loses_no_update(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_ctrl_c_loses_no_update(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("one", maps.count(1)), ("two", maps.count(2))], timeout=60)
         alarm = threading.Timer(0.2, interrupt)
         alarm.start()
@@ -200,24 +206,24 @@ def test_ctrl_c_loses_no_update(plane: Plane, maps: Maps, tmp_path: Path) -> Non
         running.end_phase("p", "interrupted")
 
 
-def test_journal_that_is_there_already_is_not_written_over(plane: Plane, tmp_path: Path) -> None:
+def test_journal_that_is_there_already_is_not_written_over(control_plane: ControlPlane, tmp_path: Path) -> None:
     (tmp_path / "recording.jsonl").write_text("precious")
     with pytest.raises(RecordingError, match=r"recording\.jsonl cannot be written"):
-        Recorder.start(config(tmp_path, plane.access), log=tmp_path / "recorder.log")
+        Recorder.start(config(tmp_path, control_plane.access), log=tmp_path / "recorder.log")
     assert (tmp_path / "recording.jsonl").read_text() == "precious"
 
 
-def test_full_disk_ends_the_journal_and_not_the_test(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_full_disk_ends_the_journal_and_not_the_test(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("ten", maps.count(10))], timeout=60)
         running.flush()
         size = running.journal.stat().st_size
         resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (size + 1000, size + 1000))
         for number in range(9):
             maps.create(f"c{number}")
-        told = until(running, SourceBroke)
-        assert (told.source, told.fatal) == ("journal", True)
-        assert "File too large" in told.message
+        reported = until(running, SourceBroke)
+        assert (reported.source, reported.fatal) == ("journal", True)
+        assert "File too large" in reported.message
         for _ in range(2):
             with pytest.raises(RecordingError, match="File too large"):
                 running.check_journal()
@@ -235,10 +241,10 @@ def test_full_disk_ends_the_journal_and_not_the_test(plane: Plane, maps: Maps, t
 
 
 def test_a_recording_that_is_no_longer_at_its_place_has_ended(
-    plane: Plane, tmp_path: Path, snapshot: SnapshotAssertion
+    control_plane: ControlPlane, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     """The file takes every write, and nobody would ever read it."""
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         running.check_written()
         elsewhere = running.journal.rename(tmp_path / "elsewhere.jsonl")
         running.mark("into nowhere")
@@ -251,8 +257,10 @@ def test_a_recording_that_is_no_longer_at_its_place_has_ended(
     assert last.reason == "journal-full"
 
 
-def test_no_credential_is_in_arguments_environment_journal_or_log(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+def test_no_credential_is_in_arguments_environment_journal_or_log(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path
+) -> None:
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
         proc = Path("/proc") / str(running.pid)
         for part in ("cmdline", "environ"):
             assert b"recorder-token" not in (proc / part).read_bytes()
@@ -264,8 +272,8 @@ def test_no_credential_is_in_arguments_environment_journal_or_log(plane: Plane, 
             assert b"recorder-token" not in file.read_bytes(), file
 
 
-def test_its_file_descriptors_are_its_own(plane: Plane, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_its_file_descriptors_are_its_own(control_plane: ControlPlane, tmp_path: Path) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         child = subprocess.Popen(["sleep", "600"])
         try:
             running.stop()
@@ -276,6 +284,6 @@ def test_its_file_descriptors_are_its_own(plane: Plane, tmp_path: Path) -> None:
             child.wait()
 
 
-def test_config_survives_the_line(plane: Plane, tmp_path: Path) -> None:
-    given = config(tmp_path, plane.access)
+def test_config_survives_the_line(control_plane: ControlPlane, tmp_path: Path) -> None:
+    given = config(tmp_path, control_plane.access)
     assert msgspec.json.decode(msgspec.json.encode(given), type=RecorderConfig) == given

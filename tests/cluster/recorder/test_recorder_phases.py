@@ -57,8 +57,8 @@ from pytest_grovescale.recording.scrape_targets import AtUrl
 from tests import serving
 from tests.serving import Reply
 
-from .plane import Plane
-from .room import Maps, check, complete, of, recorder, until
+from .control_plane import ControlPlane
+from .harness import Maps, check, complete, of, recorder, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]
 
@@ -68,23 +68,23 @@ def at(name: str, url: str) -> ScrapeTarget:
     return ScrapeTarget(name=name, place=AtUrl(address=Address(url=url)), interval_s=0)
 
 
-def test_phase_without_milestones_and_hold_is_complete_at_once(plane: Plane, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_phase_without_milestones_and_hold_is_complete_at_once(control_plane: ControlPlane, tmp_path: Path) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [], timeout=1)
         complete(running, "p")
         running.end_phase("p", "passed")
 
 
-def test_hold_and_timers_run_by_the_recorders_clock(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_hold_and_timers_run_by_the_recorders_clock(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     soon, later = Timer(seconds=0.2), Timer(seconds=0.3)
     conditions: list[tuple[str, Condition]] = [
         ("soon", soon),
         ("either", AnyOf(of=(maps.count(99), later))),
         ("both", AllOf(of=(maps.count(0), later))),
     ]
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", conditions, timeout=60, hold=0.6)
-        told = until(running, PhaseComplete, phase="p")
+        reported = until(running, PhaseComplete, phase="p")
         running.end_phase("p", "passed")
     found = check(running.journal)
     (started,) = of(found, PhaseStarted)
@@ -93,12 +93,12 @@ def test_hold_and_timers_run_by_the_recorders_clock(plane: Plane, maps: Maps, tm
         "either": 300_000_000,
         "both": 300_000_000,
     }
-    assert told.at >= started.at + started.hold_ns == started.at + 600_000_000
+    assert reported.at >= started.at + started.hold_ns == started.at + 600_000_000
 
 
-def test_edges_stand_around_the_phase(plane: Plane, tmp_path: Path) -> None:
-    api = at("api", plane.access.server + "/metrics")
-    with recorder(tmp_path, plane.access, scrape_targets=(api,)) as running:
+def test_edges_stand_around_the_phase(control_plane: ControlPlane, tmp_path: Path) -> None:
+    api = at("api", control_plane.access.server + "/metrics")
+    with recorder(tmp_path, control_plane.access, scrape_targets=(api,)) as running:
         running.begin_phase("p", [], timeout=1)
         running.end_phase("p", "passed")
     found = check(running.journal)
@@ -119,19 +119,21 @@ def test_edges_stand_around_the_phase(plane: Plane, tmp_path: Path) -> None:
     assert 0 < len(second.samples) < len(first.samples)
 
 
-def test_progress_tells_counts_and_requests(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+def test_progress_reports_counts_and_requests(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [("three", maps.count(3))], timeout=60)
         maps.create("a")
         maps.create("b")
-        told = until(running, Progress, counts={"three": (2, 3)})
-        assert told.phase == "p"
+        reported = until(running, Progress, counts={"three": (2, 3)})
+        assert reported.phase == "p"
         maps.create("c")
         assert until(running, MilestoneReached).name == "three"
         running.end_phase("p", "passed")
 
 
-def test_every_request_is_in_the_recording_when_its_phase_ends(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_every_request_is_in_the_recording_when_its_phase_ends(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path
+) -> None:
     sent: dict[str, tuple[int, int]] = {}
 
     def write(number: int) -> None:
@@ -139,7 +141,7 @@ def test_every_request_is_in_the_recording_when_its_phase_ends(plane: Plane, map
         maps.create(f"c{number}")
         sent[f"c{number}"] = (began, time.time_ns())
 
-    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [], timeout=60)
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(write, range(200)))
@@ -162,13 +164,13 @@ def test_every_request_is_in_the_recording_when_its_phase_ends(plane: Plane, map
     ids=["expression", "function"],
 )
 def test_conditions_of_the_users_own(
-    plane: Plane, maps: Maps, tmp_path: Path, predicate: Predicate, monkeypatch: pytest.MonkeyPatch
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, predicate: Predicate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "importable"
     folder.mkdir()
     (folder / "recorder_predicates.py").write_text("def is_x(fields):\n    return fields['data.a'] == 'x'\n")
     monkeypatch.syspath_prepend(str(folder))
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("two", maps.count(2, where=predicate))], timeout=60)
         for name, value in (("a", "x"), ("b", "y"), ("c", "x")):
             maps.create(name, value)
@@ -189,9 +191,9 @@ def test_conditions_of_the_users_own(
     ],
 )
 def test_condition_that_cannot_be_used_is_refused_when_declared(
-    plane: Plane, maps: Maps, tmp_path: Path, predicate: Predicate, reason: str
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, predicate: Predicate, reason: str
 ) -> None:
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         with pytest.raises(UsageError, match=rf"milestone 'm': .*{reason}"):
             running.begin_phase("p", [("m", maps.count(1, where=predicate))], timeout=60)
         running.begin_phase("p", [], timeout=60)
@@ -199,31 +201,33 @@ def test_condition_that_cannot_be_used_is_refused_when_declared(
     assert len(of(check(running.journal), PhaseStarted)) == 1
 
 
-def test_path_that_cannot_be_read_is_refused(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running, pytest.raises(UsageError, match="field path"):
+def test_path_that_cannot_be_read_is_refused(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, control_plane.access) as running, pytest.raises(UsageError, match="field path"):
         running.watch([WatchSpec(resource="configmaps", path=maps.path, fields=("a..b",))], timeout=30)
 
 
-def test_condition_that_raises_is_unknown_and_told_once(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_condition_that_raises_is_unknown_and_reported_once(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path
+) -> None:
     predicate = Predicate(expression='int(fields["data.a"]) > 1')
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("none", maps.count(2, where=predicate, op="<="))], timeout=60)
         complete(running, "p")
         running.end_phase("p", "passed")
         maps.create("bad", "no number")
         maps.create("worse", "none either")
         running.begin_phase("q", [("none", maps.count(0, where=predicate))], timeout=60)
-        told = until(running, SourceBroke)
-        assert (told.source, told.fatal) == ("condition:q/none", True)
-        assert "ValueError" in told.message
+        reported = until(running, SourceBroke)
+        assert (reported.source, reported.fatal) == ("condition:q/none", True)
+        assert "ValueError" in reported.message
         running.end_phase("q", "failed")
     found = check(running.journal)
     assert [f.source for f in of(found, SourceFailed)] == ["condition:q/none"]
     assert [m.phase for m in of(found, MilestoneMet)] == ["p"]
 
 
-def test_phases_follow_one_another(plane: Plane, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_phases_follow_one_another(control_plane: ControlPlane, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         with pytest.raises(UsageError, match="'p' is not open"):
             running.end_phase("p", "passed")
         running.begin_phase("p", [], timeout=1)
@@ -236,7 +240,9 @@ def test_phases_follow_one_another(plane: Plane, tmp_path: Path, snapshot: Snaps
 # ---- what is late
 
 
-def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_account_of_late_objects(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     namespace = maps.namespace
     path = f"/api/v1/namespaces/{namespace}/pods"
     container = {"name": "c", "image": "i"}
@@ -244,15 +250,15 @@ def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path, snaps
     def pod(name: str, **spec: Any) -> None:
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "boss", "uid": "u-1", "controller": True}
         meta = {"name": name, "ownerReferences": [owner]}
-        plane.request("POST", path, {"metadata": meta, "spec": {"containers": [container], **spec}})
+        control_plane.request("POST", path, {"metadata": meta, "spec": {"containers": [container], **spec}})
 
     def status(name: str, **fields: Any) -> None:
         kind = "application/merge-patch+json"
-        plane.request("PATCH", f"{path}/{name}/status", {"status": fields}, kind=kind)
+        control_plane.request("PATCH", f"{path}/{name}/status", {"status": fields}, kind=kind)
 
     ready = WatchSpec(resource="pods", path=path, fields=("status.conditions[type=Ready].status",))
     is_ready = Predicate(tests=(FieldTest(path="status.conditions[type=Ready].status", value="True"),))
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("ready", Count(watch=ready, where=is_ready, n=4))], timeout=60)
         pod("gated", schedulingGates=[{"name": "grove.io/gate"}])
         pod("stuck")
@@ -261,7 +267,7 @@ def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path, snaps
         pod("fine")
         status("fine", conditions=[{"type": "Ready", "status": "True"}])
         about = {"kind": "Pod", "namespace": namespace, "name": "stuck", "uid": ""}
-        about["uid"] = plane.request("GET", f"{path}/stuck")["metadata"]["uid"]
+        about["uid"] = control_plane.request("GET", f"{path}/stuck")["metadata"]["uid"]
         event = {
             "metadata": {"name": "stuck.1"},
             "involvedObject": about,
@@ -270,7 +276,7 @@ def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path, snaps
             "count": 3,
             "lastTimestamp": "2026-01-01T00:00:00Z",
         }
-        plane.request("POST", f"/api/v1/namespaces/{namespace}/events", event)
+        control_plane.request("POST", f"/api/v1/namespaces/{namespace}/events", event)
         until(running, Progress, counts={"ready": (1, 4)})
         running.wait(0)
         late = running.end_phase("p", "timeout", "too slow")
@@ -287,18 +293,18 @@ def test_account_of_late_objects(plane: Plane, maps: Maps, tmp_path: Path, snaps
     assert shown == snapshot
 
 
-def test_account_of_objects_that_do_not_go(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_account_of_objects_that_do_not_go(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     for number in range(25):
         meta = {"name": f"c{number}", "finalizers": ["x.io/wait"]}
-        plane.request("POST", maps.path, {"metadata": meta, "data": {"a": "x"}})
-    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+        control_plane.request("POST", maps.path, {"metadata": meta, "data": {"a": "x"}})
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [("gone", maps.count(0))], timeout=60)
         for number in range(25):
             maps.delete(f"c{number}")
         late = running.end_phase("p", "timeout")
     for number in range(25):
         body = {"metadata": {"finalizers": None}}
-        plane.request("PATCH", f"{maps.path}/c{number}", body, kind="application/merge-patch+json")
+        control_plane.request("PATCH", f"{maps.path}/c{number}", body, kind="application/merge-patch+json")
     assert len(late) == 10
     for item in late:
         assert "deletion was requested at" in item.reason
@@ -313,14 +319,14 @@ def test_account_of_objects_that_do_not_go(plane: Plane, maps: Maps, tmp_path: P
     assert len([r for r in own if r.verb == "list"]) == 10
 
 
-def test_account_without_an_api_server(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_account_without_an_api_server(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     for name in "ab":
         maps.create(name)
-    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [("gone", maps.count(0))], timeout=60)
-        plane.kill_apiserver()
+        control_plane.kill_apiserver()
         late = running.end_phase("p", "timeout")
-        plane.start_apiserver()
+        control_plane.start_apiserver()
     assert [item.object.name for item in late] == ["a", "b"]
     assert all("API server" in item.reason for item in late)
 
@@ -338,13 +344,15 @@ def replace(path: Path, **processes: subprocess.Popen[bytes]) -> None:
     os.replace(new, path)
 
 
-def test_processes_are_followed_from_pid_to_pid(plane: Plane, tmp_path: Path) -> None:
+def test_processes_are_followed_from_pid_to_pid(control_plane: ControlPlane, tmp_path: Path) -> None:
     path = tmp_path / "processes.json"
     spin = ["sh", "-c", "while :; do :; done"]
     first = subprocess.Popen(spin)
     replace(path, operator=first, other=first)
     wanted = (ProcessTarget("operator"),)
-    with recorder(tmp_path, plane.access, processes_file=str(path), processes=wanted, timeline_s=0.05) as running:
+    with recorder(
+        tmp_path, control_plane.access, processes_file=str(path), processes=wanted, timeline_s=0.05
+    ) as running:
         assert until(running, ProcessStarted, process="operator").pid == first.pid
         running.begin_phase("p", [], timeout=60)
         first.kill()
@@ -389,14 +397,14 @@ def endpoint(answer: dict[str, Any]) -> Iterator[str]:
                 answer["hang"].set()
 
 
-def test_scrapes_hold_what_changed_and_a_failed_one_says_so(plane: Plane, tmp_path: Path) -> None:
+def test_scrapes_hold_what_changed_and_a_failed_one_says_so(control_plane: ControlPlane, tmp_path: Path) -> None:
     good: dict[str, Any] = {"body": b'a{x="1"} 1\nb 2\nc NaN\nd 4\n'}
     bad: dict[str, Any] = {"body": b"<html>secret</html>"}
     stuck: dict[str, Any] = {"body": b"a 1\n", "hang": threading.Event()}
     with endpoint(good) as good_url, endpoint(bad) as bad_url, endpoint(stuck) as stuck_url:
         urls = {"good": good_url, "bad": bad_url + "?token=abc", "gone": "http://127.0.0.1:9/metrics"}
         targets = tuple(at(name, url) for name, url in urls.items())
-        with recorder(tmp_path, plane.access, scrape_targets=targets) as running:
+        with recorder(tmp_path, control_plane.access, scrape_targets=targets) as running:
             running.add_target(at("stuck", stuck_url))
             running.begin_phase("p", [], timeout=1)
             for name in ("stuck", "gone"):
@@ -427,8 +435,8 @@ def test_scrapes_hold_what_changed_and_a_failed_one_says_so(plane: Plane, tmp_pa
     assert any("HTTP 500" in message for _, message in failures)
 
 
-def test_a_burst_is_counted_exactly(plane: Plane, maps: Maps, tmp_path: Path) -> None:
-    with recorder(tmp_path, plane.access) as running:
+def test_a_burst_is_counted_exactly(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
+    with recorder(tmp_path, control_plane.access) as running:
         running.begin_phase("p", [("all", maps.count(300))], timeout=60)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: maps.create(f"c{number}"), range(300)))

@@ -22,15 +22,15 @@ from pytest_grovescale.recording.records import (
     WatchOpened,
 )
 
-from .plane import Plane, Proxy
-from .room import Maps, check, complete, of, recorder, until
+from .control_plane import ControlPlane, Proxy
+from .harness import Maps, check, complete, of, recorder, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]
 
 
 @pytest.fixture
-def proxy(plane: Plane) -> Iterator[Proxy]:
-    proxy = Proxy(plane.port)
+def proxy(control_plane: ControlPlane) -> Iterator[Proxy]:
+    proxy = Proxy(control_plane.port)
     yield proxy
     proxy.cut(refuse=True)
 
@@ -39,10 +39,10 @@ def through(proxy: Proxy) -> Access:
     return Access(server=f"https://127.0.0.1:{proxy.port}", token="recorder-token", insecure=True)
 
 
-def test_initial_events_then_changes(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_initial_events_then_changes(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     for name in "abc":
         maps.create(name)
-    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [("two-y", maps.having("y", 2)), ("two", maps.count(2))], timeout=60)
         maps.change("a", "y")
         maps.change("b", "y")
@@ -66,8 +66,8 @@ def test_initial_events_then_changes(plane: Plane, maps: Maps, tmp_path: Path) -
     assert [r.stage for r in own].count("ResponseStarted") == 1
 
 
-def test_cut_watch_goes_on_where_it_was(plane: Plane, maps: Maps, proxy: Proxy, tmp_path: Path) -> None:
-    with recorder(tmp_path, through(proxy), audit_log=str(plane.audit_log)) as running:
+def test_cut_watch_goes_on_where_it_was(control_plane: ControlPlane, maps: Maps, proxy: Proxy, tmp_path: Path) -> None:
+    with recorder(tmp_path, through(proxy), audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [("three", maps.count(3)), ("six", maps.count(6))], timeout=60)
         for name in "abc":
             maps.create(name)
@@ -91,7 +91,7 @@ def test_cut_watch_goes_on_where_it_was(plane: Plane, maps: Maps, proxy: Proxy, 
     assert [r for r in of(found, Request) if r.user == "recorder" and r.verb == "list"] == []
 
 
-def test_many_cuts_lose_nothing(plane: Plane, maps: Maps, proxy: Proxy, tmp_path: Path) -> None:
+def test_many_cuts_lose_nothing(control_plane: ControlPlane, maps: Maps, proxy: Proxy, tmp_path: Path) -> None:
     with recorder(tmp_path, through(proxy)) as running:
         running.begin_phase("p", [("all", maps.count(60))], timeout=60)
         for number in range(60):
@@ -105,16 +105,16 @@ def test_many_cuts_lose_nothing(plane: Plane, maps: Maps, proxy: Proxy, tmp_path
     assert of(found, WatchCut)
 
 
-def test_apiserver_killed_and_started_again(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_apiserver_killed_and_started_again(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     for name in ("stays", "changes", "goes", "replaced"):
         maps.create(name)
-    with recorder(tmp_path, plane.access, audit_log=str(plane.audit_log)) as running:
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [("new", maps.having("new", 3)), ("gone", maps.count(0, name="goes"))], timeout=60)
-        plane.kill_apiserver()
+        control_plane.kill_apiserver()
         broke = until(running, SourceBroke)
         assert broke.source == "watch:w1"
         assert not broke.fatal
-        plane.start_apiserver()
+        control_plane.start_apiserver()
         maps.change("changes", "new")
         maps.delete("goes")
         maps.delete("replaced")
@@ -136,7 +136,7 @@ def test_apiserver_killed_and_started_again(plane: Plane, maps: Maps, tmp_path: 
 
 
 def test_version_that_is_gone_means_a_new_list_and_a_gap(
-    plane: Plane, maps: Maps, proxy: Proxy, tmp_path: Path
+    control_plane: ControlPlane, maps: Maps, proxy: Proxy, tmp_path: Path
 ) -> None:
     for name in ("stays", "changes", "goes", "replaced"):
         maps.create(name)
@@ -149,9 +149,9 @@ def test_version_that_is_gone_means_a_new_list_and_a_gap(
         maps.create("replaced", "new")
         maps.create("comes", "new")
         # Neither etcd nor the watch cache of a new server knows the version that the recorder is at.
-        plane.compact()
-        plane.kill_apiserver()
-        plane.start_apiserver()
+        control_plane.compact()
+        control_plane.kill_apiserver()
+        control_plane.start_apiserver()
         proxy.open()
         complete(running, "p")
         running.end_phase("p", "passed")
@@ -170,31 +170,31 @@ def test_version_that_is_gone_means_a_new_list_and_a_gap(
 
 
 def test_server_without_initial_events_is_listed_in_pages(tmp_path: Path, binaries: Callable[[str], Path]) -> None:
-    plane = Plane(tmp_path / "plane", binaries)
+    control_plane = ControlPlane(tmp_path / "control_plane", binaries)
     try:
-        plane.start()
-        plane.kill_apiserver()
-        plane.start_apiserver("--feature-gates=WatchList=false")
-        maps = Maps(plane, "old")
+        control_plane.start()
+        control_plane.kill_apiserver()
+        control_plane.start_apiserver("--feature-gates=WatchList=false")
+        maps = Maps(control_plane, "old")
         for number in range(3):
             maps.create(f"c{number}")
-        with recorder(tmp_path, plane.access) as running:
+        with recorder(tmp_path, control_plane.access) as running:
             running.begin_phase("p", [("five", maps.count(5))], timeout=60)
             maps.create("c3")
             maps.create("c4")
             complete(running, "p")
             running.end_phase("p", "passed")
     finally:
-        plane.stop()
+        control_plane.stop()
     found = check(running.journal)
     assert [o.mode for o in of(found, WatchOpened)] == ["list"]
     assert [live.objects for live in of(found, WatchLive)] == [3]
     assert [(e.name, e.initial) for e in of(found, ObjectSeen)] == [(f"c{n}", n < 3) for n in range(5)]
 
 
-def test_kind_that_is_not_served(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_kind_that_is_not_served(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     absent = WatchSpec(resource="widgets.x.io", path="/apis/x.io/v1/widgets")
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         with pytest.raises(RecordingError, match=r"widgets\.x\.io cannot be watched"):
             running.begin_phase("p", [("m", Count(watch=absent, n=1))], timeout=60)
         # And the recorder goes on.
@@ -203,21 +203,24 @@ def test_kind_that_is_not_served(plane: Plane, maps: Maps, tmp_path: Path) -> No
         running.end_phase("p", "passed")
 
 
-def test_identity_that_may_not_watch(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_identity_that_may_not_watch(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     with (
-        recorder(tmp_path, plane.access_of("nobody")) as running,
+        recorder(tmp_path, control_plane.access_of("nobody")) as running,
         pytest.raises(RecordingError, match=r"forbidden: .*\"nobody\" cannot (list|watch)"),
     ):
         running.watch([maps.watch], timeout=30)
 
 
-def test_selector_that_the_kind_does_not_know(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_selector_that_the_kind_does_not_know(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     spec = WatchSpec(resource="configmaps", path=maps.path, field_selector="spec.nodeName=x")
-    with recorder(tmp_path, plane.access) as running, pytest.raises(RecordingError, match="not a known field selector"):
+    with (
+        recorder(tmp_path, control_plane.access) as running,
+        pytest.raises(RecordingError, match="not a known field selector"),
+    ):
         running.watch([spec], timeout=30)
 
 
-def test_api_server_that_does_not_answer(plane: Plane, maps: Maps, proxy: Proxy, tmp_path: Path) -> None:
+def test_api_server_that_does_not_answer(control_plane: ControlPlane, maps: Maps, proxy: Proxy, tmp_path: Path) -> None:
     with recorder(tmp_path, through(proxy)) as running:
         proxy.cut(refuse=True)
         with pytest.raises(RecordingError, match="no answer"):
@@ -226,16 +229,19 @@ def test_api_server_that_does_not_answer(plane: Plane, maps: Maps, proxy: Proxy,
         running.watch([maps.watch], timeout=30)
 
 
-def test_content_of_secrets_is_refused(plane: Plane, tmp_path: Path) -> None:
+def test_content_of_secrets_is_refused(control_plane: ControlPlane, tmp_path: Path) -> None:
     spec = WatchSpec(resource="secrets", path="/api/v1/secrets", fields=("data.password",))
-    with recorder(tmp_path, plane.access) as running, pytest.raises(UsageError, match="never goes into a recording"):
+    with (
+        recorder(tmp_path, control_plane.access) as running,
+        pytest.raises(UsageError, match="never goes into a recording"),
+    ):
         running.watch([spec], timeout=30)
 
 
-def test_one_watch_serves_all_that_ask_for_no_more(plane: Plane, maps: Maps, tmp_path: Path) -> None:
+def test_one_watch_serves_all_that_ask_for_no_more(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
     narrow = WatchSpec(resource="configmaps", path=maps.path)
     other = WatchSpec(resource="configmaps", path=maps.path, fields=("data.b",))
-    with recorder(tmp_path, plane.access) as running:
+    with recorder(tmp_path, control_plane.access) as running:
         running.watch([narrow, maps.watch], timeout=30)
         running.begin_phase("p", [("m", Count(watch=narrow, n=0)), ("n", maps.count(0))], timeout=60)
         running.end_phase("p", "passed")

@@ -47,7 +47,7 @@ def test_with_everything_in_place_it_writes_nothing(bench: Workbench, start: Sta
     assert second.counts()["pods_created"] == 0
 
 
-def test_what_happened_while_nobody_looked(bench: Workbench, start: Start) -> None:
+def test_what_happened_while_no_one_looked(bench: Workbench, start: Start) -> None:
     first = start()
     bench.deploy(replicas=2, pods=2)
     bench.wait_deployed(2, 2)

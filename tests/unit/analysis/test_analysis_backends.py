@@ -90,7 +90,7 @@ def test_equal_counts_are_equal_whatever_else_differs() -> None:
         ((*ROWS, api("create", "services", 1, code=201)), "deploy: create services", [0, 1]),
     ],
 )
-def test_any_other_count_is_told(rows: tuple[ApiRow, ...], what: str, counts: list[float]) -> None:
+def test_any_other_count_is_reported(rows: tuple[ApiRow, ...], what: str, counts: list[float]) -> None:
     table = backends_table([run(), run("kind", phase(rows=rows))])
     assert (table.verdict, [row.what for row in table.differing]) == ("unequal", [what])
     assert values(table, what) == counts
@@ -111,7 +111,7 @@ def test_what_is_no_object_made_or_gate_taken_off_need_not_be_equal(row: ApiRow)
     assert backends_table([run(), run("kind", phase(rows=(*ROWS, row)))]).verdict == "equal"
 
 
-def test_a_run_without_a_log_tells_nothing_and_is_not_taken_for_equal() -> None:
+def test_a_run_without_a_log_reports_nothing_and_is_not_taken_for_equal() -> None:
     table = backends_table([run(), run("existing", phase(**UNAUDITED))])
     assert (table.verdict, table.silent) == ("undetermined", ("existing",))
     assert found(table, "deploy: create pods").figures[1].note == "no audit log"
@@ -139,7 +139,7 @@ def test_figures_say_how_they_were_measured() -> None:
     assert values(table, "cluster") == [3.0, 3.0]
 
 
-def test_columns_are_told_apart() -> None:
+def test_columns_are_distinguished() -> None:
     pod = {"parameters": {"operator_runs_as": "pod"}}
     table = backends_table([run("kind"), run("kind", **pod), run("kind")], ["", "", ""])
     assert [one.name for one in table.runs] == ["kind", "kind (pod)", "kind #2"]
@@ -210,7 +210,7 @@ def test_what_is_no_floor_is_refused(snapshot: SnapshotAssertion) -> None:
     assert str(caught.value) == snapshot(name="operator")
 
 
-def test_a_floor_of_something_else_is_told(snapshot: SnapshotAssertion) -> None:
+def test_a_floor_of_something_else_is_reported(snapshot: SnapshotAssertion) -> None:
     failed = bare("local", parameters={"operator": "none", "replicas": 5, "seed": 1})
     failed = msgspec.structs.replace(failed, phases=(phase(outcome="timeout"),))
     table = backends_table([run(), run("kind", parameters={"operator": "x", "replicas": 6})], floors={"kind": failed})

@@ -66,7 +66,7 @@ def test_short_reconciles_of_a_long_queue_are_no_wait() -> None:
     assert (found.blocked, found.problem) == ((), "")
 
 
-def test_workers_that_wait_while_no_key_does_block_nobody() -> None:
+def test_workers_that_wait_while_no_key_does_block_no_one() -> None:
     found = row(recording(WorkerPool(keys=5, takes_s=1000), seconds=60))
     assert found.active_share == 1
     assert found.blocked == ()
@@ -102,7 +102,7 @@ def test_queues_alone_tell_it_too() -> None:
     assert found.blocked
 
 
-def test_the_cpu_time_that_the_operator_tells_of_itself_will_do() -> None:
+def test_the_cpu_time_that_the_operator_reports_of_itself_will_do() -> None:
     def serving(cores: float) -> list[rec.AnyRecord]:
         return [
             rec.Scraped(
@@ -165,7 +165,7 @@ def test_queues_of_libraries_and_idle_controllers_have_no_row() -> None:
     assert rows == ()
 
 
-def test_an_operator_without_work_queues_is_not_told_of() -> None:
+def test_an_operator_without_work_queues_is_not_reported_of() -> None:
     history = history_of([rec.Scraped(at=moment(0), target="operator", edge="start:deploy", samples={"up": 1.0})])
     assert "no workqueue_* families" in workers_of_phase(history, "deploy")[1]
     assert "not scraped" in workers_of_phase(history, "delete")[1]

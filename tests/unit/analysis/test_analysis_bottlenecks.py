@@ -282,7 +282,7 @@ def test_keys_that_wait_for_a_worker(snapshot: SnapshotAssertion) -> None:
     assert evidence == snapshot
 
 
-def test_an_idle_operator_waits_for_those_whom_others_wait_for() -> None:
+def test_an_idle_operator_waits_for_those_that_others_wait_for() -> None:
     """Pods whose gate opens when others are ready: meanwhile it is kwok who is waited for, not the operator."""
     sim = simulation()
     sim.phase("deploy", 100, 4100, pods_ready=pods(2, ready=True))
@@ -416,7 +416,7 @@ def test_a_phase_that_waits_for_no_object_has_no_table(milestones: dict[str, Any
     assert "no milestone" in phase.missing["bottlenecks"]
 
 
-def test_what_comes_after_the_last_milestone_is_nobodys() -> None:
+def test_what_comes_after_the_last_milestone_is_unattributed() -> None:
     """A hold, and writes in it."""
     sim = simulation()
     sim.phase("deploy", 100, 9100, pods_ready=pods(4, ready=True))

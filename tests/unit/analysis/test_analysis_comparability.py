@@ -36,7 +36,7 @@ FACTS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 2), max_size=3)
 
 
 @given(st.lists(FACTS, max_size=4), st.lists(FACTS, max_size=4))
-def test_every_fact_is_told_once_and_with_every_value(a: list[dict[str, int]], b: list[dict[str, int]]) -> None:
+def test_every_fact_is_reported_once_and_with_every_value(a: list[dict[str, int]], b: list[dict[str, int]]) -> None:
     found = in_force(a, b)
     assert not found.shared.keys() & found.differing.keys()
     for name in {name for run in (*a, *b) for name in run}:

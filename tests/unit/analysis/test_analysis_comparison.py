@@ -159,7 +159,7 @@ def test_a_broken_operator_is_not_a_fast_one() -> None:
     assert "963" in found.broken[0].why
 
 
-def test_an_assertion_that_failed_is_told_and_the_figures_count(snapshot: SnapshotAssertion) -> None:
+def test_an_assertion_that_failed_is_reported_and_the_figures_count(snapshot: SnapshotAssertion) -> None:
     recorded = pairs(1.0)
     failed = msgspec.structs.replace(recorded[3].b, failure="assert 3 == 4")
     recorded[3] = msgspec.structs.replace(recorded[3], b=failed)
@@ -205,7 +205,7 @@ def test_wall_times_of_a_saturated_machine_say_what_they_measure() -> None:
     assert "saturated in 9 of 18 runs" in metric(found, "wall:deploy").note
 
 
-def test_an_order_that_evens_out_no_drift_is_told(snapshot: SnapshotAssertion) -> None:
+def test_an_order_that_evens_out_no_drift_is_reported(snapshot: SnapshotAssertion) -> None:
     always_a = [msgspec.structs.replace(pair, first="a") for pair in pairs(1.0)]
     (warning,) = compare(PLAN, always_a).warnings
     assert "10 of 10 pairs" in warning
@@ -238,7 +238,7 @@ def test_one_pair_after_the_fact_decides_nothing() -> None:
     assert (cpu.low, cpu.p, cpu.more_pairs) == (None, None, None)
 
 
-def test_a_rank_test_that_does_not_agree_is_told(snapshot: SnapshotAssertion) -> None:
+def test_a_rank_test_that_does_not_agree_is_reported(snapshot: SnapshotAssertion) -> None:
     plan = msgspec.structs.replace(PLAN, gated=("noop_cpu",), pairs=7, looks=(7,))
     ratios = [1.0, 1.35, 1.36, 1.34, 1.35, 1.37, 0.99]
     recorded = [Pair(a=run(noop_cpu=1.0), b=run(noop_cpu=ratio), first=order(n)) for n, ratio in enumerate(ratios)]
@@ -250,7 +250,7 @@ def test_a_rank_test_that_does_not_agree_is_told(snapshot: SnapshotAssertion) ->
     assert not compare(PLAN, pairs(1.1)).warnings
 
 
-def test_triggers_that_fell_together_are_told(snapshot: SnapshotAssertion) -> None:
+def test_triggers_that_fell_together_are_reported(snapshot: SnapshotAssertion) -> None:
     """The slower variant got through a quarter of the reconciles, so its CPU per trigger looks good."""
 
     def recorded(reconciles: float) -> list[Pair]:

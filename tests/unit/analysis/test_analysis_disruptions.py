@@ -65,7 +65,7 @@ def lives(sim: Simulation, process: str, *lives: tuple[float, float], gone: bool
     ],
     ids=["restarted", "ended", "started later", "started late", "not running"],
 )
-def test_the_end_of_a_component_is_told_with_its_time(
+def test_the_end_of_a_component_is_reported_with_its_time(
     spans: list[tuple[float, float]], kind: str, snapshot: SnapshotAssertion
 ) -> None:
     sim = phase()
@@ -109,7 +109,7 @@ def test_the_operator_may_be_restarted() -> None:
         ("harness", "stopped"),
     ],
 )
-def test_a_stall_is_told_with_its_time(process: str, kind: str, snapshot: SnapshotAssertion) -> None:
+def test_a_stall_is_reported_with_its_time(process: str, kind: str, snapshot: SnapshotAssertion) -> None:
     sim = phase()
     stall(sim, process, kind, 4000, 2)
     [one] = found(sim)
@@ -118,7 +118,7 @@ def test_a_stall_is_told_with_its_time(process: str, kind: str, snapshot: Snapsh
     assert (one.from_s, one.to_s) == (3.0, 5.0)
 
 
-def test_a_suspended_machine_is_told_although_the_recorders_clock_stood_still(snapshot: SnapshotAssertion) -> None:
+def test_a_suspended_machine_is_reported_although_the_recorders_clock_stood_still(snapshot: SnapshotAssertion) -> None:
     sim = phase()
     stall(sim, "machine", "suspended", 4000, 3600, at=4100)
     [one] = found(sim)
@@ -127,7 +127,7 @@ def test_a_suspended_machine_is_told_although_the_recorders_clock_stood_still(sn
     assert one.to_s == pytest.approx(3.1)
 
 
-def test_a_stall_that_goes_on_is_told_once_as_long_as_it_is_known(snapshot: SnapshotAssertion) -> None:
+def test_a_stall_that_goes_on_is_reported_once_as_long_as_it_is_known(snapshot: SnapshotAssertion) -> None:
     sim = phase()
     for seconds in (0.1, 7.0, 9.0):
         stall(sim, "etcd", "stopped", 4000, seconds)
@@ -137,7 +137,7 @@ def test_a_stall_that_goes_on_is_told_once_as_long_as_it_is_known(snapshot: Snap
     assert one.to_s is None, "it lasts beyond the phase"
 
 
-def test_silence_is_not_told_beside_what_explains_it() -> None:
+def test_silence_is_not_reported_beside_what_explains_it() -> None:
     sim = phase()
     stall(sim, "kube-apiserver", "stopped", 4000, 2)
     stall(sim, "kube-apiserver", "silent", 4300, 1.7)
@@ -231,7 +231,7 @@ def test_a_gap_in_a_watch_that_no_milestone_of_the_phase_looks_at_is_none_of_it(
     assert found(sim) == []
 
 
-def test_a_gap_in_the_audit_log_is_told_in_its_phase(snapshot: SnapshotAssertion) -> None:
+def test_a_gap_in_the_audit_log_is_reported_in_its_phase(snapshot: SnapshotAssertion) -> None:
     sim = phase(audited=True)
     sim.add(rec.SourceFailed(at=sim.at(3000), source="audit", message="audit.log was cut off"))
     [one] = run(sim).phases[0].disruptions

@@ -55,7 +55,7 @@ def test_metrics_tell_of_a_restart_where_there_is_no_clock() -> None:
     assert incidents(sim) == [("process-restart", "operator", 2.01)]
 
 
-def test_what_was_journaled_is_not_told_again_by_metrics() -> None:
+def test_what_was_journaled_is_not_reported_again_by_metrics() -> None:
     sim = Simulation()
     sim.scrape(990, {BORN: 7.0}, edge="start:p")
     sim.phase("p", 1000, 3000)
@@ -64,7 +64,7 @@ def test_what_was_journaled_is_not_told_again_by_metrics() -> None:
     assert incidents(sim) == [("container-restart", "operator/a/manager", 0.5)]
 
 
-def test_what_was_journaled_of_pods_is_not_told_again_by_pids() -> None:
+def test_what_was_journaled_of_pods_is_not_reported_again_by_pids() -> None:
     sim = Simulation()
     sim.phase("p", 1000, 30_000)
     sim.cpu("operator", 1000, 5.0, edge="start:p")

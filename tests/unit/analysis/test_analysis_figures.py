@@ -91,7 +91,7 @@ def test_an_identity_that_was_silent_in_this_phase_is_zero() -> None:
     assert figures.api(phase(full_run(2)), "kwok").requests == 0
 
 
-def test_two_roles_of_one_user_cannot_be_told_apart() -> None:
+def test_two_roles_of_one_user_cannot_be_distinguished() -> None:
     sim = full_run(2, identities={"operator": "admin", "harness": "admin"})
     with pytest.raises(NotMeasuredError, match="shares its user"):
         figures.api(phase(sim), "operator")

@@ -60,7 +60,7 @@ def test_a_series_that_comes_late_has_grown_by_all_that_it_shows(
     assert increases(counter(values), NAME) == grown
 
 
-def test_a_counter_that_has_overtaken_itself_is_told_by_the_start_of_its_process() -> None:
+def test_a_counter_that_has_overtaken_itself_is_reported_by_the_start_of_its_process() -> None:
     run = ScrapedRun()
     for value, start in ((5, 100), (7, 200), (8, 200)):
         run.scrape({NAME: value, "process_start_time_seconds": start}, types={NAME: "counter"})
@@ -87,7 +87,7 @@ def test_growth_in_a_phase_is_from_its_first_scrape_to_its_last() -> None:
         ({"x": 1}, None),
     ],
 )
-def test_at_rest_nobody_works_and_nothing_waits(served: dict[str, float], rest: bool | None) -> None:
+def test_at_rest_no_one_works_and_nothing_waits(served: dict[str, float], rest: bool | None) -> None:
     run = ScrapedRun()
     run.scrape(served)
     run.scrape(served, edge="end:a")

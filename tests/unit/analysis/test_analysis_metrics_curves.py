@@ -18,7 +18,7 @@ def drawn(*endpoints: Endpoint) -> dict[str, Curves]:
     return {curves.name: curves for curves in curves_of(history_of(records), T0)}
 
 
-def test_series_first_then_what_tells_most_then_its_own_and_last_what_stood_still() -> None:
+def test_series_first_then_what_reports_most_then_its_own_and_last_what_stood_still() -> None:
     assert list(drawn(working())) == [
         "series",
         f"{DEPTH}, by name",
@@ -60,7 +60,7 @@ def test_a_histogram_is_drawn_as_its_observations() -> None:
     assert line.values == (None, 5, 2.5, 2.5, None)
 
 
-def test_a_counter_that_began_anew_has_grown_by_what_it_shows() -> None:
+def test_a_counter_that_began_again_has_grown_by_what_it_shows() -> None:
     endpoint = Endpoint(families=[Family(name=ERRORS, type="counter")])
     for second, value in enumerate([5, 9, 2, 4]):
         endpoint.answers(second, {ERRORS: value})
@@ -89,13 +89,13 @@ def test_never_scraped_is_no_chart() -> None:
     assert drawn(endpoint) == {}
 
 
-def test_the_label_that_tells_most_and_can_be_drawn() -> None:
+def test_the_label_that_reports_most_and_can_be_drawn() -> None:
     series = [f'm{{pod="{pod}",result="{result}",zone="z"}}' for pod in range(20) for result in ("ok", "bad", "late")]
     label, groups = grouped(dict.fromkeys(series, 1))
     assert (label, sorted(groups), {len(group) for group in groups.values()}) == ("result", ["bad", "late", "ok"], {20})
 
 
-def test_the_label_that_was_asked_for_if_it_tells_anything() -> None:
+def test_the_label_that_was_asked_for_if_it_reports_anything() -> None:
     series = dict.fromkeys([f'm{{a="{a}",b="{b}",c="c"}}' for a in range(2) for b in range(5)], 1)
     assert [grouped(series, by=label)[0] for label in ("a", "b", "c", "d", "")] == ["a", "b", "b", "b", "b"]
 

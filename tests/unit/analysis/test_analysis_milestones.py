@@ -92,7 +92,7 @@ def test_a_gap_leaves_the_watch_clock() -> None:
     assert any("gap of" in warning for warning in result.warnings)
 
 
-def test_a_timer_is_nobodys_event() -> None:
+def test_a_timer_has_no_event() -> None:
     sim = Simulation()
     sim.phase("hold", 50, 3000, rest=Timer(seconds=1.0))
     found = named(analyse(sim.records()), "rest")

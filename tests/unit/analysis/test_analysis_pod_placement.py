@@ -31,7 +31,7 @@ def places(nodes: dict[str, str], *, made: dict[str, int], spec: WatchSpec = POD
     return analyse(sim.records()).pod_places
 
 
-def test_pods_are_told_apart_by_their_node() -> None:
+def test_pods_are_distinguished_by_their_node() -> None:
     found = places({"a": "sim-0", "b": "sim-99", "c": "worker-1", "d": ""}, made={"sim": 100})
     assert found == PodPlaces(simulated=2, elsewhere=1, strays=(StrayPod(pod="t/c", node="worker-1"),))
 
@@ -42,7 +42,7 @@ def test_no_more_than_ten_strays_are_named() -> None:
     assert (found.elsewhere, len(found.strays)) == (30, 10)
 
 
-def test_nothing_is_told_where_all_nodes_are_simulated_or_no_watch_keeps_it() -> None:
+def test_nothing_is_reported_where_all_nodes_are_simulated_or_no_watch_keeps_it() -> None:
     assert places({"a": "worker-1"}, made={}) is None
     assert places({"a": "worker-1"}, made={"sim": 1}, spec=msgspec.structs.replace(PODS, fields=())) is None
 

@@ -17,7 +17,7 @@ def test_a_whole_recording_has_no_warnings() -> None:
     assert analyse(full_run(3).records()).warnings == ()
 
 
-def test_each_hole_is_told_once_with_its_phase(snapshot: SnapshotAssertion) -> None:
+def test_each_hole_is_reported_once_with_its_phase(snapshot: SnapshotAssertion) -> None:
     sim = full_run(3)
     for index in range(2):
         sim.add(rec.SourceFailed(at=sim.at(200), source="scrape:operator", message="refused"))

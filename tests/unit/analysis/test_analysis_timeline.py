@@ -86,7 +86,7 @@ def test_states_are_only_those_that_the_watch_can_see() -> None:
     assert [series.name for series in counted.series] == ["existing", "ready", "gone"]
 
 
-def test_watches_of_one_resource_are_told_apart_by_their_selectors() -> None:
+def test_watches_of_one_resource_are_distinguished_by_their_selectors() -> None:
     sim = Simulation()
     for selector in ("app=a", "app=b"):
         spec = WatchSpec(resource="pods", path=PODS.path, label_selector=selector, fields=(READY,))

@@ -276,7 +276,7 @@ def test_an_owner_that_does_not_exist(kind: str, owner: str, wrong: bool) -> Non
     assert ids(sim) == ({"ownership"} if wrong else set())
 
 
-def test_restarts_that_nobody_asked_for() -> None:
+def test_restarts_that_no_one_asked_for() -> None:
     sim = settled()
     sim.add(
         rec.Incident(at=sim.at(300), kind="container-restart", subject="operator/pod-a/manager", detail="OOMKilled")

@@ -96,7 +96,7 @@ def test_floors_are_named_by_their_columns(
 
 
 @pytest.mark.parametrize("floor", ["missing", "local=missing", "local"])
-def test_a_floor_that_is_not_there_is_told(
+def test_a_floor_that_is_not_there_is_reported(
     tmp_path: Path, sample: TestResult, capsys: pytest.CaptureFixture[str], floor: str
 ) -> None:
     runs = [saved(tmp_path / "a", sample), saved(tmp_path / "b", sample)]

@@ -100,7 +100,7 @@ def test_of_runs_side_by_side_the_one_that_was_alone_is_shown(tmp_path: Path, sn
     assert shown[0].page == "runs/profile-00-a/1/report.html"
 
 
-def test_a_run_that_cannot_be_read_is_told(store: Store) -> None:
+def test_a_run_that_cannot_be_read_is_reported(store: Store) -> None:
     recording = recorded(store.run_folder("deploy-00-a") / "1")
     recording.write_text("{", encoding="utf-8")
     keep(store, "deploy", 0, "a", recording)

@@ -113,7 +113,7 @@ def test_names_are_those_of_files(name: str) -> None:
         check_name(name)
 
 
-def test_newer_and_damaged_files_are_told(tmp_path: Path, result: Result) -> None:
+def test_newer_and_damaged_files_are_reported(tmp_path: Path, result: Result) -> None:
     file = Baselines(tmp_path).save("main", result)
     text = file.read_text()
     file.write_text(text.replace('"schema_version": 1', '"schema_version": 9', 1))

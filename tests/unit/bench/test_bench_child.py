@@ -125,7 +125,7 @@ def test_the_line_reaches_it_once(folder: Path) -> None:
     assert code == 0, output
 
 
-def test_it_is_interrupted_once_however_often_it_is_told(folder: Path) -> None:
+def test_it_is_interrupted_once_however_often_it_is_reported(folder: Path) -> None:
     (folder / "test_it.py").write_text(WAITS, encoding="utf-8")
     log = folder / "log"
     with (

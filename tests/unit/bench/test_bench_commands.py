@@ -79,7 +79,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("arguments", "part"), REFUSED, ids=[" ".join(arguments) for arguments, _ in REFUSED])
-def test_what_cannot_be_is_told_and_nothing_is_started(
+def test_what_cannot_be_is_reported_and_nothing_is_started(
     arguments: list[str],
     part: str,
     folder: Path,
@@ -96,7 +96,7 @@ def test_what_cannot_be_is_told_and_nothing_is_started(
 @pytest.mark.parametrize(
     ("test", "quoted"), [("test_nowhere.py", "not found: test_nowhere.py"), ("test_broken.py", "nothing_of_this_name")]
 )
-def test_what_pytest_does_not_find_is_told_in_its_words(
+def test_what_pytest_does_not_find_is_reported_in_its_words(
     test: str, quoted: str, folder: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     assert cli.main(["compare", test]) == ExitCode.USAGE
@@ -220,7 +220,7 @@ def test_passes_with_a_profiler_are_not_compared(folder: Path) -> None:
         pairs_in(folder / "run", folder / "run")
 
 
-def test_a_folder_without_results_is_told(folder: Path) -> None:
+def test_a_folder_without_results_is_reported(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"has no result\.json"):
         pairs_in(Path(SAMPLE), folder)
 

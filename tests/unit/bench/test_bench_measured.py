@@ -60,7 +60,7 @@ def test_an_error_between_two_phases_breaks_a_variant_and_an_assertion_does_not(
 
 
 @pytest.mark.parametrize("outcome", ["interrupted", "unfinished"])
-def test_a_run_that_was_cut_short_blames_nobody(
+def test_a_run_that_was_cut_short_blames_no_one(
     test_result: TestResult, outcome: str, snapshot: SnapshotAssertion
 ) -> None:
     with pytest.raises(NothingMeasured, match=r"'deploy'[\s\S]*--resume") as caught:

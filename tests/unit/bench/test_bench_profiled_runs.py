@@ -72,7 +72,7 @@ def test_none_were_asked_for(tmp_path: Path) -> None:
     assert found(Store.create(tmp_path, plan(2, ("deploy",)))) == Profiled()
 
 
-def test_a_profiler_that_could_not_attach_is_told_with_its_remedy(store: Store) -> None:
+def test_a_profiler_that_could_not_attach_is_reported_with_its_remedy(store: Store) -> None:
     made(store, "a")
     made(store, "b", missing={"profile:operator": DENIED})
     profiled = found(store)
@@ -80,7 +80,7 @@ def test_a_profiler_that_could_not_attach_is_told_with_its_remedy(store: Store) 
     assert [(one.variant, one.phase, one.why) for one in profiled.compared.missing] == [("B", "deploy", DENIED)]
 
 
-def test_a_result_that_cannot_be_read_is_told_with_what_to_do(store: Store) -> None:
+def test_a_result_that_cannot_be_read_is_reported_with_what_to_do(store: Store) -> None:
     made(store, "a")
     (made(store, "b") / result_file.NAME).write_text("{", encoding="utf-8")
     (missing,) = found(store).compared.missing

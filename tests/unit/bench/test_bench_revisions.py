@@ -43,7 +43,7 @@ def test_each_revision_is_built_in_a_folder_of_its_own(repository: Path, tmp_pat
     assert (repository / "version").read_text(encoding="utf-8") == "two", "the working tree is left alone"
 
 
-def test_what_a_killed_comparison_left_is_made_anew(repository: Path, tmp_path: Path) -> None:
+def test_what_a_killed_comparison_left_is_made_again(repository: Path, tmp_path: Path) -> None:
     commit, folder = variant.commit(repository, "one"), tmp_path / "left"
     left = variant.built(repository, commit, "", folder, say=lambda text: None)
     left.__enter__()
@@ -54,7 +54,7 @@ def test_what_a_killed_comparison_left_is_made_anew(repository: Path, tmp_path: 
     assert worktrees(repository) == 1
 
 
-def test_a_failing_build_is_told_with_its_last_lines(repository: Path, tmp_path: Path) -> None:
+def test_a_failing_build_is_reported_with_its_last_lines(repository: Path, tmp_path: Path) -> None:
     commit, folder = variant.commit(repository, "one"), tmp_path / "broken"
     command = "echo compiling; echo 'undefined: x' >&2; exit 3"
     with (
@@ -67,7 +67,7 @@ def test_a_failing_build_is_told_with_its_last_lines(repository: Path, tmp_path:
     assert worktrees(repository) == 1
 
 
-def test_a_revision_that_is_not_there_is_told(repository: Path) -> None:
+def test_a_revision_that_is_not_there_is_reported(repository: Path) -> None:
     for name in ("three", "--help"):
         with pytest.raises(UsageError, match="git rev-parse"):
             variant.commit(repository, name)

@@ -49,7 +49,7 @@ def test_a_phase_begins_when_both_wait(barrier: Barrier) -> None:
             assert other.goes_on()
 
 
-def test_nobody_waits_for_one_that_has_ended(barrier: Barrier) -> None:
+def test_no_one_waits_for_one_that_has_ended(barrier: Barrier) -> None:
     with contextlib.ExitStack() as ends:
         a, b = ends.enter_context(barrier.line()), barrier.line()
         one = Waiting(tests_side.Barrier(a))
@@ -80,7 +80,7 @@ def test_one_that_died_with_bytes_unread_has_ended(barrier: Barrier) -> None:
         assert one.goes_on()
 
 
-def test_a_driver_that_is_gone_keeps_nobody() -> None:
+def test_a_driver_that_is_gone_keeps_no_one() -> None:
     with Barrier() as driver:
         a = driver.line()
     with a:
@@ -109,7 +109,7 @@ def test_a_line_is_inherited_once(barrier: Barrier, monkeypatch: pytest.MonkeyPa
     end.leave()
 
 
-def test_nobody_waits_for_one_that_has_left(barrier: Barrier) -> None:
+def test_no_one_waits_for_one_that_has_left(barrier: Barrier) -> None:
     with barrier.line() as a:
         left = tests_side.Barrier(barrier.line())
         one = Waiting(tests_side.Barrier(a))

@@ -100,7 +100,9 @@ def test_the_default_gates_are_what_the_part_measures(tmp_path: Path) -> None:
     assert so_far(planned, samples, "deploy").plan.gated == ("cpu:deploy",)
 
 
-def test_a_gate_that_nothing_measures_is_told_after_the_warm_up(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_a_gate_that_nothing_measures_is_reported_after_the_warm_up(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     planned = plan(3, ("noop",), gated=("noop_writes",))
     samples = {slot: sample(slot) for slot in planned.slots[:2]}
     with pytest.raises(UsageError, match=r"noop_writes[\s\S]*: noop_cpu") as caught:
@@ -159,7 +161,7 @@ def test_a_damaged_sample_is_named(tmp_path: Path, snapshot: SnapshotAssertion) 
     assert masked(str(caught.value), {store.folder: "folder"}) == snapshot
 
 
-def test_a_full_disk_is_told_and_leaves_no_half_file(
+def test_a_full_disk_is_reported_and_leaves_no_half_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     planned = plan()

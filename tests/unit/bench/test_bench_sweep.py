@@ -46,7 +46,7 @@ def test_a_value_of_the_operator_may_be_swept_too() -> None:
         ({"replicas": "1,2,3", "varian": "baseline"}, "has no value 'varian'"),
     ],
 )
-def test_what_cannot_be_swept_is_told(values: dict[str, str], message: str) -> None:
+def test_what_cannot_be_swept_is_reported(values: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         planned(values)
 

@@ -56,7 +56,7 @@ def test_an_operator_may_be_compared_with_itself() -> None:
     assert found.differs == ""
 
 
-def test_two_definitions_are_called_by_what_tells_them_apart(tmp_path: Path) -> None:
+def test_two_definitions_are_called_by_what_distinguishes_them(tmp_path: Path) -> None:
     first, second = write(tmp_path / "old" / "mine.yaml"), write(tmp_path / "new" / "mine.yaml")
     found = of_definitions(first, second, values={}, other={}, parameters={})
     assert (found.a.label, found.b.label) == ("old/mine", "new/mine")
@@ -64,7 +64,7 @@ def test_two_definitions_are_called_by_what_tells_them_apart(tmp_path: Path) -> 
     assert of_definitions(second, other, values={}, other={}, parameters={}).b.label == "theirs"
 
 
-def test_wrong_definitions_and_values_are_told_of_either_side(tmp_path: Path) -> None:
+def test_wrong_definitions_and_values_are_reported_of_either_side(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="no such file"):
         of_definitions("reference", "nowhere", values={}, other={}, parameters={})
     with pytest.raises(UsageError, match="value variant cannot be 'none'"):
@@ -91,6 +91,6 @@ def test_a_definition_outside_of_the_repository_has_no_revisions(tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["variant", "=x", " =x"])
-def test_what_is_no_pair_is_told(text: str) -> None:
+def test_what_is_no_pair_is_reported(text: str) -> None:
     with pytest.raises(UsageError, match="not NAME=VALUE"):
         pairs_of("--set-b", [text])

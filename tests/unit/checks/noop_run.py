@@ -65,8 +65,8 @@ class NoopRun:
         sim = Simulation(audited=self.audited)
         at, number, opened = sim.items[0]
         assert isinstance(opened, rec.Opened)
-        told = {**IDENTITIES, "operator": self.operator_user}
-        sim.items[0] = (at, number, msgspec.structs.replace(opened, profiled=self.profiled, identities=told))
+        reported = {**IDENTITIES, "operator": self.operator_user}
+        sim.items[0] = (at, number, msgspec.structs.replace(opened, profiled=self.profiled, identities=reported))
         for check, source in self.checks:
             sim.add(rec.CheckDeclared(at=sim.at(1), check=check, source=source))
         sim.watch(PODS, 1)
@@ -151,16 +151,16 @@ class NoopRun:
             sim.cpu("operator", end - 1, cpu[1], edge=f"end:{phase}", rss=self.rss, pid=pid)
         if self.scraped:
             sim.scrape(start - 1, self._counters(before), edge=f"start:{phase}")
-            sim.scrape(end - 1, self._counters(after, anew=restarted), edge=f"end:{phase}")
+            sim.scrape(end - 1, self._counters(after, again=restarted), edge=f"end:{phase}")
 
-    def _counters(self, made: Mapping[str, int], *, anew: bool = False) -> dict[str, float]:
+    def _counters(self, made: Mapping[str, int], *, again: bool = False) -> dict[str, float]:
         def series(controller: str, result: str) -> str:
             return f'controller_runtime_reconcile_total{{controller="{controller}",result="{result}"}}'
 
-        before, failed = (0, 0) if anew else (40, 3)
+        before, failed = (0, 0) if again else (40, 3)
         found = {series(name, "success"): float(before + made.get(name, 0)) for name in self.reconciles}
         found[series("podcliqueset", "error")] = float(failed + (self.errors if made else 0))
-        return {**found, "process_start_time_seconds": 8.0 if anew else 7.0}
+        return {**found, "process_start_time_seconds": 8.0 if again else 7.0}
 
 
 def phase(test: TestResult, name: str = STEADY) -> PhaseResult:

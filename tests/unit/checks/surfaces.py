@@ -79,7 +79,7 @@ def heading() -> str:
     return "\n\n".join(textwrap.fill(paragraph, _WIDTH) for paragraph in "\n".join(comment).split("\n\n"))
 
 
-def told(component: str) -> Iterator[str]:
+def reported(component: str) -> Iterator[str]:
     """Yield what the rules say of a component in lines, faults of one kind together, with the reason."""
     found = linted(component)
     yield summary(Found(lint=found))

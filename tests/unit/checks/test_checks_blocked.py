@@ -107,7 +107,7 @@ def test_queues_alone_are_named_as_the_source() -> None:
     ],
     ids=["few scrapes", "idle", "no scrape"],
 )
-def test_what_cannot_be_told_is_inconclusive(records: Sequence[rec.AnyRecord], snapshot: SnapshotAssertion) -> None:
+def test_what_cannot_be_reported_is_inconclusive(records: Sequence[rec.AnyRecord], snapshot: SnapshotAssertion) -> None:
     found = judged(records, NoBlockedWorkers(longest="2s"))
     assert (found.verdict, found.figure) == ("inconclusive", None)
     assert found.text == snapshot

@@ -140,7 +140,7 @@ def test_milestones(check: Any, test: TestResult, expected: str, snapshot: Snaps
     assert found == snapshot
 
 
-def test_a_milestone_of_several_phases_must_be_told_apart(snapshot: SnapshotAssertion) -> None:
+def test_a_milestone_of_several_phases_must_be_distinguished(snapshot: SnapshotAssertion) -> None:
     test = taken(READY, ("steady-state", "ready", 1.0))
     with pytest.raises(UsageError) as caught:
         judge(Milestone("ready", max="9s"), Run(test))

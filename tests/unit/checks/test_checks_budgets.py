@@ -116,7 +116,7 @@ def test_what_is_no_check_is_refused(folder: Path, argument: object, snapshot: S
     ],
     ids=lambda value: str(value).partition("\n")[0].strip(" -") or "empty",
 )  # fmt: skip
-def test_mistakes_are_told_with_file_and_line(
+def test_mistakes_are_reported_with_file_and_line(
     folder: Path, old: str, new: str, line: int, named: str, snapshot: SnapshotAssertion
 ) -> None:
     path = folder / FILE

@@ -102,7 +102,7 @@ def test_what_a_bundle_yields_can_be_recorded(name: str) -> None:
         assert decode(encode(check)) == check
 
 
-def test_a_wrong_name_and_a_wrong_argument_are_told_with_their_place(
+def test_a_wrong_name_and_a_wrong_argument_are_reported_with_their_place(
     tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     with pytest.raises(DefinitionError, match=r"budgets.yaml:3:.* grep498") as caught:

@@ -22,7 +22,7 @@ from .noop_run import NoopRun, in_words
 WHY = "it was not renewed for 31 s, and somebody else took one"
 
 
-def test_the_recordings_mark_tells_it(snapshot: SnapshotAssertion) -> None:
+def test_the_recordings_mark_reports_it(snapshot: SnapshotAssertion) -> None:
     records = full_run(3).records()
     mark = rec.Mark(at=records[-2].at, label=TURN_LOST, detail=WHY)
     test = analyse([*records[:-1], mark, records[-1]])

@@ -23,7 +23,7 @@ def pod(name: str, series: int) -> Endpoint:
     return made
 
 
-def test_the_worst_pod_is_told() -> None:
+def test_the_worst_pod_is_reported() -> None:
     worst = "agents/b: series of agents/b in its own families 4"
     assert said(Series(max=4, target="agents"), pod("a", 1), pod("b", 4)) == f"pass: {worst} ≤ 4 (the worst of 2 pods)"
     assert said(Series(max=3, target="agents"), pod("b", 4), pod("a", 1)) == f"fail: {worst} > 3 (the worst of 2 pods)"

@@ -214,7 +214,7 @@ def test_a_small_run_is_enough_for_a_family_that_moves_when_the_built_in_one_doe
 def test_while_work_is_under_way_they_may_be_apart_by_what_is_in_hand_and_at_rest_not_at_all(
     snapshot: SnapshotAssertion,
 ) -> None:
-    def told(late: int, at_rest: int) -> ScrapedRun:
+    def reported(late: int, at_rest: int) -> ScrapedRun:
         return run_of(
             {"my_total": "counter"},
             lambda m: controllers(
@@ -223,10 +223,10 @@ def test_while_work_is_under_way_they_may_be_apart_by_what_is_in_hand_and_at_res
             steps=12,
         )
 
-    assert verdict(told(2, 0), "my_total").kind == "duplicate"
-    assert verdict(told(2, 0), "my_total").why == snapshot
-    assert verdict(told(WORKERS + 1, 0), "my_total").kind == "novel"
-    assert verdict(told(0, 1), "my_total").kind == "novel"
+    assert verdict(reported(2, 0), "my_total").kind == "duplicate"
+    assert verdict(reported(2, 0), "my_total").why == snapshot
+    assert verdict(reported(WORKERS + 1, 0), "my_total").kind == "novel"
+    assert verdict(reported(0, 1), "my_total").kind == "novel"
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_the_built_in_families_themselves_are_no_finding() -> None:
     assert run.judged(NoBuiltinDuplicates())[0] == "pass"
 
 
-def test_the_check_names_them_and_lets_off_what_it_is_told_to(snapshot: SnapshotAssertion) -> None:
+def test_the_check_names_them_and_lets_off_what_it_is_reported_to(snapshot: SnapshotAssertion) -> None:
     run = run_of(
         {"my_syncs_total": "counter"},
         lambda m: controllers("my_syncs_total", {name: m.total(name) for name in NAMES}),
@@ -371,7 +371,7 @@ def test_of_two_families_that_say_the_same_the_later_is_the_duplicate(snapshot: 
     assert found.why == snapshot
 
 
-def test_it_is_told_and_fails_nothing(snapshot: SnapshotAssertion) -> None:
+def test_it_is_reported_and_fails_nothing(snapshot: SnapshotAssertion) -> None:
     said, text = run_of(OWN, counted).judged(NoBuiltinDuplicates())
     assert said == "pass"
     assert "my_b_total: " in text

@@ -94,7 +94,7 @@ def test_conflicts_that_were_not_measured_do_not_pass(
     assert text == snapshot
 
 
-def test_an_unknown_phase_is_told() -> None:
+def test_an_unknown_phase_is_reported() -> None:
     assert "no phase 'deply'" in ScrapedRun().judged(ConflictRate(max=1, phase="deply"), result())[1]
 
 
@@ -122,7 +122,7 @@ def test_without_such_a_counter_the_answers_of_the_api_server_stand(snapshot: Sn
     assert run.judged(ErrorRatio("transient", max=0.2), test)[0] == "pass"
 
 
-def test_all_errors_are_told_by_how_reconciles_ended(snapshot: SnapshotAssertion) -> None:
+def test_all_errors_are_reported_by_how_reconciles_ended(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape({"x": 1}, types={"x": "gauge"})
     rows = [ReconcileRow(controller="a", result=kind, count=n) for kind, n in (("success", 95), ("error", 5))]

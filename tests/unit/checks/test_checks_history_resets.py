@@ -73,7 +73,7 @@ def test_one_that_falls_fails_with_its_values(snapshot: SnapshotAssertion) -> No
     assert run.judged(CounterResets(max=4))[0] == "pass"
 
 
-def test_a_restart_of_the_process_explains_it_and_is_told(snapshot: SnapshotAssertion) -> None:
+def test_a_restart_of_the_process_explains_it_and_is_reported(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     for done, start in ((9, 100.0), (1, 200.0), (4, 200.0)):
         run.scrape(served(done, 0 if start > 100 else 2, start=start), edge=f"end:{done}")

@@ -61,7 +61,7 @@ def test_what_an_idle_window_does_not_cover_is_said() -> None:
     assert found.evidence[-1].endswith("a period above 15 s was not covered")
 
 
-def test_an_operator_without_a_counter_is_told_what_to_serve() -> None:
+def test_an_operator_without_a_counter_is_reported_what_to_serve() -> None:
     found = judge(Reconciles("steady-state", max=4), Run(NoopRun(scraped=False).result()))
     assert "controller_runtime_reconcile_total" in found.evidence[0]
 

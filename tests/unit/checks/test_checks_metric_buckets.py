@@ -72,14 +72,14 @@ def test_label_sets_share_a_layout() -> None:
     assert said(HistogramBuckets(), served(apart)).startswith("pass: ")
 
 
-def test_a_full_bucket_is_told_with_its_cost_and_where_buckets_should_be(snapshot: SnapshotAssertion) -> None:
+def test_a_full_bucket_is_reported_with_its_cost_and_where_buckets_should_be(snapshot: SnapshotAssertion) -> None:
     found = judged(HistogramBuckets(), served(histogram([1000, 0, 0, 0], total=13.0)))
     assert len(found.evidence) == 1
     assert " 0.013, " in found.evidence[0]
     assert found.evidence[0] == snapshot
 
 
-def test_a_bucket_that_holds_one_value_alone_tells_it_exactly(snapshot: SnapshotAssertion) -> None:
+def test_a_bucket_that_holds_one_value_alone_reports_it_exactly(snapshot: SnapshotAssertion) -> None:
     found = judged(HistogramBuckets(), served(histogram([0, 1000, 0, 0], total=1000.0)))
     assert (found.verdict, found.figure) == ("pass", 0)
     assert found.evidence[0] == snapshot
@@ -105,7 +105,7 @@ def test_native_histograms_are_fine(snapshot: SnapshotAssertion) -> None:
     ],
     ids=["less", "no count", "no bound"],
 )
-def test_buckets_that_cannot_be_counted_up_are_told(change: dict[str, float], snapshot: SnapshotAssertion) -> None:
+def test_buckets_that_cannot_be_counted_up_are_reported(change: dict[str, float], snapshot: SnapshotAssertion) -> None:
     found = judged(HistogramBuckets(), served({**histogram([50, 30, 20, 0]), **change}))
     assert found.verdict == "inconclusive"
     assert "\n".join(found.evidence) == snapshot

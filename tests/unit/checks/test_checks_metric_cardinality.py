@@ -145,7 +145,7 @@ def test_labels_are_those_of_the_operators_own_families(
     assert found == snapshot
 
 
-def test_a_label_is_told_with_examples_and_what_to_do(snapshot: SnapshotAssertion) -> None:
+def test_a_label_is_reported_with_examples_and_what_to_do(snapshot: SnapshotAssertion) -> None:
     found = judged(Labels(forbidden=["namespace"]), served(NAMESPACED))
     assert len(found.evidence) == 1
     assert all(series in found.evidence[0] for series in NAMESPACED)

@@ -21,7 +21,7 @@ def served(*families: Family) -> Endpoint:
     return found
 
 
-def test_faults_are_told_with_the_fix(snapshot: SnapshotAssertion) -> None:
+def test_faults_are_reported_with_the_fix(snapshot: SnapshotAssertion) -> None:
     found = judged(MetricNames(), served(GOOD, BAD))
     assert (found.verdict, found.figure, found.bound) == ("fail", 1, 0)
     assert found.text.endswith(" 1 > 0")

@@ -304,7 +304,7 @@ def test_the_one_phase_with_triggers_is_meant() -> None:
     assert judge(NoopWrites(), Run(NoopRun().result())).phase == STEADY
 
 
-def test_several_phases_with_triggers_must_be_told_apart(snapshot: SnapshotAssertion) -> None:
+def test_several_phases_with_triggers_must_be_distinguished(snapshot: SnapshotAssertion) -> None:
     test = changed(NoopRun().result(), "deploy", triggers=1)
     with pytest.raises(UsageError) as caught:
         judge(NoopWrites(), Run(test))

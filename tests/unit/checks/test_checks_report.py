@@ -65,13 +65,15 @@ def squeezed(text: str) -> list[str]:
 
 
 def test_what_a_sweep_judges_is_listed_without_a_verdict(snapshot: SnapshotAssertion) -> None:
-    told = [line.text for line in answer(FOR_A_SWEEP) if line.tone == "plain"][-1]
-    assert told.endswith(': scales("cpu:deploy", exponent_max=1.15) [budgets.yaml:9]')
-    assert told == snapshot(name="sweep")
+    reported = [line.text for line in answer(FOR_A_SWEEP) if line.tone == "plain"][-1]
+    assert reported.endswith(': scales("cpu:deploy", exponent_max=1.15) [budgets.yaml:9]')
+    assert reported == snapshot(name="sweep")
     lines = squeezed(render_test(FOR_A_SWEEP, width=140))
     assert next(line for line in lines if line.startswith("Checks: ")) == snapshot(name="checks")
-    assert f"- {told}" in lines
-    assert f"- {escape(told)}\n" in run_report.render_markdown(msgspec.structs.replace(RESULT, tests=(FOR_A_SWEEP,)))
+    assert f"- {reported}" in lines
+    assert f"- {escape(reported)}\n" in run_report.render_markdown(
+        msgspec.structs.replace(RESULT, tests=(FOR_A_SWEEP,))
+    )
 
 
 def test_the_terminal_has_the_bad_ones_first_and_what_they_rest_on(snapshot: SnapshotAssertion) -> None:

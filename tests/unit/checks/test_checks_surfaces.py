@@ -37,7 +37,7 @@ def test_it_is_read_whole(component: str) -> None:
 
 
 def test_the_sample_says_so() -> None:
-    parts = [surfaces.heading(), *("\n".join(surfaces.told(component)) for component in surfaces.COMPONENTS)]
+    parts = [surfaces.heading(), *("\n".join(surfaces.reported(component)) for component in surfaces.COMPONENTS)]
     text = "\n\n".join(parts) + "\n"
     if os.environ.get("GROVESCALE_WRITE_EXPECTED"):
         SAMPLE.write_text(text, encoding="utf-8")

@@ -52,8 +52,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def find(name: str = "kube-apiserver", given: str = "", said: list[str] | None = None) -> Binary:
-    told: list[str] = [] if said is None else said
-    return binaries.find([name], K8S, given={name: given} if given else {}, progress=told.append)[name]
+    reason: list[str] = [] if said is None else said
+    return binaries.find([name], K8S, given={name: given} if given else {}, progress=reason.append)[name]
 
 
 def store(places: Path, name: str = "kube-apiserver", version: str = K8S, source: str = "official release") -> Binary:

@@ -48,8 +48,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def find(said: list[str] | None = None) -> Binary:
-    told: list[str] = [] if said is None else said
-    return binaries.find(["prometheus"], K8S, given={}, progress=told.append)["prometheus"]
+    reported: list[str] = [] if said is None else said
+    return binaries.find(["prometheus"], K8S, given={}, progress=reported.append)["prometheus"]
 
 
 def anywhere(text: str, places: Path) -> str:
@@ -108,7 +108,7 @@ def test_package_that_is_too_old_is_passed_over(places: Path, monkeypatch: pytes
     assert not (places / "cache/making/prometheus.unpacked").exists()
 
 
-def test_nowhere_tells_all_that_was_tried(places: Path, snapshot: SnapshotAssertion) -> None:
+def test_nowhere_reports_all_that_was_tried(places: Path, snapshot: SnapshotAssertion) -> None:
     with pytest.raises(BinaryError) as caught:
         find()
     text = str(caught.value)
@@ -118,7 +118,7 @@ def test_nowhere_tells_all_that_was_tried(places: Path, snapshot: SnapshotAssert
     assert anywhere(text, places) == snapshot
 
 
-def test_what_apt_says_is_told(places: Path, snapshot: SnapshotAssertion) -> None:
+def test_what_apt_says_is_reported(places: Path, snapshot: SnapshotAssertion) -> None:
     script(places / "path", "apt-get", "echo 'E: Unable to locate package prometheus' >&2; exit 100")
     script(places / "path", "dpkg-deb", "exit 0")
     with pytest.raises(BinaryError) as caught:
@@ -153,11 +153,11 @@ def test_build_has_no_clouds_and_knows_its_version(
     script(places / "path", "go", go)
     with pytest.raises(BinaryError, match="go build of prometheus"):
         find()
-    told = arguments.read_text().splitlines()
-    assert told[-1] == snapshot(name="package")
-    assert told[-1].endswith("/cmd/prometheus")
-    assert told[told.index("-tags") + 1] == "remove_all_sd"
-    assert f"version.Version={versions.PROMETHEUS}" in told[told.index("-ldflags") + 1]
+    reported = arguments.read_text().splitlines()
+    assert reported[-1] == snapshot(name="package")
+    assert reported[-1].endswith("/cmd/prometheus")
+    assert reported[reported.index("-tags") + 1] == "remove_all_sd"
+    assert f"version.Version={versions.PROMETHEUS}" in reported[reported.index("-ldflags") + 1]
 
 
 def _no_package(package: DebianPackage, work: Path, *, progress: Callable[[str], None]) -> Path:

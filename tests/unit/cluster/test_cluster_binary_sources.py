@@ -71,7 +71,7 @@ def test_binary_with_the_published_checksum_is_taken(site: Site, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["tool"]
 
 
-def test_progress_is_told(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(binary_sources, "_TELL_EVERY_S", 0.0)
     said: list[str] = []
     binary_sources.fetch(site.release(), tmp_path / "tool", progress=said.append)

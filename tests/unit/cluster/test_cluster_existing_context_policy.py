@@ -67,11 +67,11 @@ def test_a_name_is_on_loopback_if_all_its_addresses_are(
     assert context_policy.on_loopback(Access(server="https://api.test:6443")) is local
 
 
-def test_a_name_that_nobody_knows_is_not_on_loopback(names: dict[str, list[str]]) -> None:
+def test_a_name_that_no_one_knows_is_not_on_loopback(names: dict[str, list[str]]) -> None:
     assert not context_policy.on_loopback(Access(server="https://api.test:6443"))
 
 
-def test_through_a_proxy_loopback_is_somebody_elses(tmp_path: Path) -> None:
+def test_through_a_proxy_loopback_is_another_users(tmp_path: Path) -> None:
     settings = kubeconfig(tmp_path, Access(server="https://127.0.0.1:6443", token="t", proxy="http://10.1.1.1:3128"))
     with pytest.raises(UsageError, match=r"through the proxy http://10\.1\.1\.1:3128"):
         context_policy.access(settings, allowed=())

@@ -61,7 +61,7 @@ def test_the_kubeconfig_is_beside_the_definition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "reported"),
     [
         ({"existing": {"kubeconfig": "absent"}}, "existing.kubeconfig: no such file"),
         ({"existing": {"in_cluster": True, "context": "a"}}, "existing.in_cluster: takes the pod's own credentials"),
@@ -72,10 +72,10 @@ def test_the_kubeconfig_is_beside_the_definition(tmp_path: Path) -> None:
         ({"backend": "local", "existing": {}}, "existing: is for the backend existing; this one is local"),
     ],
 )
-def test_what_cannot_be_is_told_with_its_line(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
+def test_what_cannot_be_is_reported_with_its_line(tmp_path: Path, fields: dict[str, Any], reported: str) -> None:
     with pytest.raises(DefinitionError) as caught:
         load_definition(written(tmp_path, **fields))
-    assert told.replace("nodes.0", "nodes[0]") in caught.value.message
+    assert reported.replace("nodes.0", "nodes[0]") in caught.value.message
     assert f"{tmp_path / 'cluster.yaml'}:" in caught.value.message
     assert caught.value.next_step
 

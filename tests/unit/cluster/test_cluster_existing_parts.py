@@ -40,7 +40,7 @@ def test_our_kwok_takes_on_our_nodes_alone_and_keeps_them_alive() -> None:
     assert options["nodeLeaseParallelism"] > 0, "kwok ends at once without, where there are leases"
 
 
-def test_a_claim_tells_two_clusters_of_one_name_apart(tmp_path: Path) -> None:
+def test_a_claim_distinguishes_two_clusters_of_one_name(tmp_path: Path) -> None:
     selectors = set()
     for machine in ("one", "two"):
         folder = tmp_path / machine / "existing"
@@ -68,7 +68,7 @@ def test_a_token_that_is_renewed_in_its_file_is_read_from_there(tmp_path: Path) 
     assert found.token_file == "/run/token"
 
 
-def test_the_way_there_is_told_to_readers_of_metrics(tmp_path: Path) -> None:
+def test_the_way_there_is_reported_to_readers_of_metrics(tmp_path: Path) -> None:
     access = Access(server="https://a:1", token="t", proxy="http://p:1", tls_server_name="b", insecure=True)
     found = discovery.endpoint(tmp_path, access)
     assert (found.proxy, found.server_name, found.insecure_skip_verify) == ("http://p:1", "b", True)

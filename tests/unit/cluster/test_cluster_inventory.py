@@ -115,10 +115,10 @@ def test_down_refuses_a_live_users_cluster_until_it_is_forced(
     for what, arguments in asked:
         with pytest.raises(UsageError) as caught:
             commands.down(**arguments, say=written.append)
-        told = masked(str(caught.value), masks)
-        assert "<other's pid>" in told
-        assert "tests/test_a.py::test_second" in told
-        assert told == snapshot(name=what)
+        reported = masked(str(caught.value), masks)
+        assert "<other's pid>" in reported
+        assert "tests/test_a.py::test_second" in reported
+        assert reported == snapshot(name=what)
     assert state.owner(supervised.folder) == supervised.owner
     said: list[str] = []
     assert commands.down("one", force=True, say=said.append) == 0

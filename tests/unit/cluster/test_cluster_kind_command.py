@@ -51,7 +51,7 @@ class Clusters:
         self.folder = folder
         self.seen = seen
         self.kind = seen.with_name("kind")
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     def create(self, output: str = OUTPUT, then: str = "exit 0", later: Callable[[], None] = lambda: None) -> None:
         self.kind.write_text(KIND.format(seen=self.seen, output=output, then=then))
@@ -64,7 +64,7 @@ class Clusters:
                 engine=DOCKER,
                 name="mine",
                 configuration="kind: Cluster\n",
-                progress=self.told.append,
+                progress=self.reported.append,
             )
             later()
 
@@ -85,9 +85,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
     assert not folder.exists()
 
 
-def test_steps_are_told_in_plain_words(cluster: Clusters, snapshot: SnapshotAssertion) -> None:
+def test_steps_are_reported_in_plain_words(cluster: Clusters, snapshot: SnapshotAssertion) -> None:
     cluster.create()
-    assert "\n".join(cluster.told) == snapshot
+    assert "\n".join(cluster.reported) == snapshot
     assert (cluster.folder / "kind.yaml").read_text() == "kind: Cluster\n"
 
 
@@ -185,7 +185,7 @@ def test_folder_that_cannot_be_mounted_is_refused(tmp_path: Path, snapshot: Snap
     assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
 
 
-def test_cluster_of_somebody_else_is_neither_used_nor_deleted(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_cluster_of_another_user_is_neither_used_nor_deleted(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     engine = tmp_path / "docker"
     engine.write_text(
         textwrap.dedent("""\

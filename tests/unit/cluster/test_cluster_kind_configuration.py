@@ -79,9 +79,9 @@ def test_users_own_configuration_is_merged_in() -> None:
     assert found["featureGates"] == {"X": True}
     assert found["networking"]["podSubnet"] == "10.20.0.0/16"
     assert found["nodes"][0] == {"role": "worker", "image": "node:v1"}
-    plane = found["nodes"][1]
-    assert plane["labels"] == {"a": "b"}
-    assert [mount["containerPath"] for mount in plane["extraMounts"]] == [
+    control_plane = found["nodes"][1]
+    assert control_plane["labels"] == {"a": "b"}
+    assert [mount["containerPath"] for mount in control_plane["extraMounts"]] == [
         "/b",
         "/etc/grovescale",
         "/var/log/grovescale",

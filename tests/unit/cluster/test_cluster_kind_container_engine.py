@@ -60,7 +60,7 @@ def docker(program: Program, **more: Any) -> Path:
     return program("docker", answers)
 
 
-def test_docker_tells_what_it_is(program: Program) -> None:
+def test_docker_reports_what_it_is(program: Program) -> None:
     path = docker(program)
     assert container_engine.find() == Engine(
         name="docker", executable=str(path), version="20.10.24", cgroup_version="1", rootless=False
@@ -92,7 +92,7 @@ def test_environment_chooses_unless_the_definition_does(
     assert str(caught.value) == snapshot
 
 
-def test_missing_engine_is_told_how_to_get_one(program: Program, snapshot: SnapshotAssertion) -> None:
+def test_missing_engine_is_reported_how_to_get_one(program: Program, snapshot: SnapshotAssertion) -> None:
     with pytest.raises(ClusterError) as caught:
         container_engine.find()
     assert str(caught.value) == snapshot(name="none")
@@ -103,7 +103,7 @@ def test_missing_engine_is_told_how_to_get_one(program: Program, snapshot: Snaps
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         pytest.param(
             "Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?", id="not running"
@@ -112,14 +112,14 @@ def test_missing_engine_is_told_how_to_get_one(program: Program, snapshot: Snaps
         pytest.param("something else", id="something else"),
     ],
 )
-def test_engine_that_cannot_be_used_says_why(program: Program, told: str, snapshot: SnapshotAssertion) -> None:
-    docker(program, info=(told, 1))
+def test_engine_that_cannot_be_used_says_why(program: Program, reported: str, snapshot: SnapshotAssertion) -> None:
+    docker(program, info=(reported, 1))
     with pytest.raises(ClusterError) as caught:
         container_engine.find()
     assert str(caught.value) == snapshot(name="exit code")
     assert caught.value.next_step
     # Docker 20.10 answers all the same, and with success.
-    docker(program, info={"ServerErrors": [told]})
+    docker(program, info={"ServerErrors": [reported]})
     with pytest.raises(ClusterError) as caught:
         container_engine.find()
     assert str(caught.value) == snapshot(name="in its answer")
@@ -155,7 +155,7 @@ def test_containers_and_their_state_are_read(program: Program) -> None:
 
 
 def test_image_that_was_built_here_comes_before_the_published_one(program: Program) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     labels = {images.ADDONS_LABEL: "none"}
     docker(
         program,
@@ -164,25 +164,25 @@ def test_image_that_was_built_here_comes_before_the_published_one(program: Progr
             "image inspect grovescale-node:v1.36.3": [{}],
         },
     )
-    image = images.ensure(load_definition("kind"), container_engine.find(), told.append)
-    assert (image.reference, image.addons, told) == ("grovescale-node:v1.36.3", False, [])
+    image = images.ensure(load_definition("kind"), container_engine.find(), reported.append)
+    assert (image.reference, image.addons, reported) == ("grovescale-node:v1.36.3", False, [])
 
 
 def test_published_image_is_pulled_and_its_addons_count(program: Program, snapshot: SnapshotAssertion) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     docker(
         program,
         **{"image inspect --format": "null", "image inspect": ("no such image", 1), "pull --quiet kindest/node": "ok"},
     )
-    image = images.ensure(load_definition("kind"), container_engine.find(), told.append)
+    image = images.ensure(load_definition("kind"), container_engine.find(), reported.append)
     assert image.reference.startswith("kindest/node:v1.36.1@sha256:")
     assert image.addons
-    assert len(told) == 1
-    assert "kindest/node:v1.36.1" in told[0]
-    assert told[0] == snapshot
+    assert len(reported) == 1
+    assert "kindest/node:v1.36.1" in reported[0]
+    assert reported[0] == snapshot
 
 
-def test_image_that_cannot_be_pulled_is_told_the_ways_out(program: Program, snapshot: SnapshotAssertion) -> None:
+def test_image_that_cannot_be_pulled_is_reported_the_ways_out(program: Program, snapshot: SnapshotAssertion) -> None:
     docker(program, **{"image inspect": ("no such image", 1), "pull": ("dial tcp: no route to host", 1)})
     definition = load_definition("kind").with_version("1.35.9")
     with pytest.raises(ClusterError) as caught:

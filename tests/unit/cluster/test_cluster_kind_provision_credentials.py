@@ -67,7 +67,7 @@ def test_kubeconfigs_are_the_clusters_own_and_private(authority: Authority, tmp_
     assert authority.key_pem not in "".join(path.read_text() for path in files)
 
 
-def test_authority_that_is_none_is_told(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_authority_that_is_none_is_reported(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     with pytest.raises(ClusterError) as caught:
         provision.write(tmp_path, name="mine", server="https://127.0.0.1:1", by=Authority("no PEM", "no PEM"))
     of_the_library = str(caught.value.__cause__)

@@ -39,12 +39,12 @@ def holding(order: Order) -> list[str]:
         (claim("a", operator_of="x"), claim("b"), True),
     ],
 )
-def test_who_may_have_a_turn_with_whom(first: Claim, second: Claim, together: bool) -> None:
+def test_which_tests_may_have_a_turn_together(first: Claim, second: Claim, together: bool) -> None:
     assert holding(order_of(first, second)) == (["a", "b"] if together else ["a"])
     assert lease_lock.exclude(first, second) is lease_lock.exclude(second, first)
 
 
-def test_nobody_passes_a_waiting_measurement() -> None:
+def test_no_one_passes_a_waiting_measurement() -> None:
     order = order_of(claim("test"), claim("measurement", alone=True), claim("late"))
     assert holding(order) == ["test"]
     assert [one.id for one in lease_lock.ahead_of(order, claim("late"))] == ["measurement"]
@@ -71,7 +71,7 @@ def test_a_claim_unchanged_for_its_time_is_given_up_whatever_its_clock_says() ->
     assert observer.given_up(order_of(ahead, behind), 100.1 + 2 * LASTS_S) == {"fast-clock", "slow-clock"}
 
 
-def test_who_comes_back_is_observed_anew() -> None:
+def test_who_comes_back_is_observed_again() -> None:
     observer = Observer()
     observer.given_up(order_of(claim("a")), 0.0)
     observer.given_up(EMPTY, 10.0)
@@ -88,7 +88,7 @@ STEPS = st.lists(st.one_of(CLAIMS, st.sampled_from([f"claim-{number}" for number
 
 
 @given(STEPS)
-def test_nobody_is_excluded_and_nobody_waits_for_nothing(steps: list[Claim | str]) -> None:
+def test_no_one_is_excluded_and_no_one_waits_for_nothing(steps: list[Claim | str]) -> None:
     order = EMPTY
     stood: dict[str, Claim] = {}
     for step in steps:

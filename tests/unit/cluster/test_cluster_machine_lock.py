@@ -101,7 +101,7 @@ def test_every_user_may_lock_what_the_first_has_made(
     assert {file.name for file in folder.iterdir()} == {"gate", "main"}
 
 
-def test_a_folder_that_cannot_be_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv(machine_lock.FOLDER, str(tmp_path / "file" / "turns"))
     with pytest.raises(ClusterError, match="this machine cannot be locked") as caught, machine_lock.shared():
@@ -137,7 +137,7 @@ def _fifo(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("prepare", [_foreign_link, _file, _linked_lock, _fifo])
-def test_what_somebody_else_put_there_stops_no_run_and_is_not_written_through(
+def test_what_another_user_put_there_stops_no_run_and_is_not_written_through(
     all_users: Path, tmp_path: Path, prepare: Callable[[Path], None]
 ) -> None:
     prepare(all_users)
@@ -146,11 +146,11 @@ def test_what_somebody_else_put_there_stops_no_run_and_is_not_written_through(
     with machine_lock.exclusive(said.append):
         assert {path for path in tmp_path.rglob("*") if not path.is_relative_to(state.root())} == before
         assert [user.holds for user in machine_lock.users()] == [True]
-    (told,) = said
-    assert told.startswith(f"only this user's runs are kept apart from each other: {all_users}")
+    (reported,) = said
+    assert reported.startswith(f"only this user's runs are kept apart from each other: {all_users}")
 
 
-def test_who_waits_is_told_who_holds_the_machine(
+def test_who_waits_is_reported_who_holds_the_machine(
     state_dir: Path,
     python: Python,
     monkeypatch: pytest.MonkeyPatch,
@@ -177,11 +177,11 @@ def test_who_waits_is_told_who_holds_the_machine(
     waiting = threading.Thread(target=wait)
     waiting.start()
     eventually(lambda: any(text.startswith("still waiting") for text in said), "word of who holds the machine")
-    told = next(text for text in said if text.startswith("still waiting"))
+    reported = next(text for text in said if text.startswith("still waiting"))
     user = processes.login(os.getuid())
-    assert "test_it.py::test_long" in told
-    told = masked(told, {f"pid {holder.pid}": "pid", f"user {user}": "user"})
-    assert re.sub(r"\d[\d:.hm]*s?(?: m?s\b)?", "<time>", told) == snapshot
+    assert "test_it.py::test_long" in reported
+    reported = masked(reported, {f"pid {holder.pid}": "pid", f"user {user}": "user"})
+    assert re.sub(r"\d[\d:.hm]*s?(?: m?s\b)?", "<time>", reported) == snapshot
     assert [(user.command, user.holds) for user in machine_lock.users()] == [
         ("test_it.py::test_long", True),
         ("test_mine.py::test_short", False),
@@ -218,7 +218,7 @@ def test_between_two_measurements_others_have_their_turn(state_dir: Path, python
     assert line(holder) == "mine again"
 
 
-def test_files_that_tell_nothing_true_name_nobody(state_dir: Path, python: Python) -> None:
+def test_files_that_tell_nothing_true_name_no_process(state_dir: Path, python: Python) -> None:
     with machine_lock.shared():
         folder = Path(os.environ[machine_lock.FOLDER])
         os.mkfifo(folder / "user-fifo")
@@ -263,7 +263,7 @@ def test_exclusive_turns_never_overlap(state_dir: Path) -> None:
     assert max(most) == 1
 
 
-def test_lock_whose_file_its_holder_removed_is_taken_anew(tmp_path: Path) -> None:
+def test_lock_whose_file_its_holder_removed_is_taken_again(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     first = locks.take(path)
     assert first is not None

@@ -112,7 +112,7 @@ def test_the_api_servers_heap_growth_is_the_definitions() -> None:
     assert not [name for name, spec in specs.items() if name != "kube-apiserver" and "GOGC" in spec.env]
 
 
-def test_nobody_listens_beyond_loopback() -> None:
+def test_no_one_listens_beyond_loopback() -> None:
     plan = components.specs(start(load_definition("default")))
     for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler"):
         assert "--bind-address=127.0.0.1" in plan[name].argv

@@ -20,7 +20,7 @@ def made() -> pki.Pki:
     return pki.create(["harness", "kwok"], service_ip="10.0.0.1")
 
 
-def test_clients_are_told_apart_and_may_do_everything(made: pki.Pki) -> None:
+def test_clients_are_distinguished_and_may_do_everything(made: pki.Pki) -> None:
     for user, pair in made.clients.items():
         subject = x509.load_pem_x509_certificate(pair.cert_pem.encode()).subject
         assert subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value == user

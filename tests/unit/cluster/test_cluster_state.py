@@ -85,9 +85,9 @@ def test_a_damaged_plan_of_what_to_remove_is_named_and_keeps_its_cluster(state_d
     with pytest.raises(ClusterError, match=r"at_end\.json is damaged") as caught:
         commands.down("one", say=lambda text: None)
     assert str(folder) in caught.value.next_step
-    told: list[str] = []
-    handle.clear_stale(progress=told.append)
-    assert "is damaged" in told[0]
+    reported: list[str] = []
+    handle.clear_stale(progress=reported.append)
+    assert "is damaged" in reported[0]
     assert state.names() == ["one"]
 
 
@@ -184,7 +184,7 @@ def test_data_on_tmpfs_goes_with_its_cluster(tmpfs: Path) -> None:
     os.close(lock)
 
 
-def test_data_is_orphaned_when_nobody_holds_it_wherever_its_cluster_is(tmpfs: Path) -> None:
+def test_data_is_orphaned_when_no_one_holds_it_wherever_its_cluster_is(tmpfs: Path) -> None:
     folder = folder_of("second")
     lock = state.make_data_folder(folder)
     assert lock is not None
@@ -221,7 +221,7 @@ def test_data_stays_on_disk_where_memory_is_short(
     assert (folder / "data").is_dir()
 
 
-def test_lease_tells_release_from_death(state_dir: Path, python: Callable[..., subprocess.Popen[str]]) -> None:
+def test_lease_reports_release_from_death(state_dir: Path, python: Callable[..., subprocess.Popen[str]]) -> None:
     folder = folder_of("one")
     held = lease.take(folder, run_id="run-1")
     assert lease.names(folder) == [held.id]
@@ -250,7 +250,7 @@ def test_lease_tells_release_from_death(state_dir: Path, python: Callable[..., s
     assert not lease.is_held(folder, name)
 
 
-def test_leased_ports_are_nobody_elses(state_dir: Path) -> None:
+def test_leased_ports_are_no_other_users(state_dir: Path) -> None:
     first, second = ports.lease(20), ports.lease(20)
     numbers = [port.number for port in (*first, *second)]
     assert len(set(numbers)) == 40

@@ -272,7 +272,7 @@ def test_sigterm_ends_the_supervisor_in_order(supervised: Supervised) -> None:
     assert not supervised.folder.exists()
 
 
-def test_an_ending_supervisor_takes_nobody_in(supervised: Supervised, eventually: Eventually) -> None:
+def test_an_ending_supervisor_takes_no_one_in(supervised: Supervised, eventually: Eventually) -> None:
     code = """
         import signal
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

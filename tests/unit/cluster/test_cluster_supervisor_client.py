@@ -134,7 +134,7 @@ def test_work_under_a_supervisor_that_runs_is_done(supervised: Supervised) -> No
     assert asyncio.run(while_running(supervised.folder, asyncio.sleep(0, 7))) == 7
 
 
-def test_one_that_was_asked_to_end_is_told_apart_from_a_killed_one(
+def test_one_that_was_asked_to_end_is_distinguished_from_a_killed_one(
     supervised: Supervised, snapshot: SnapshotAssertion
 ) -> None:
     supervisor_client.ask(supervised.folder, supervisor_client.Down())
@@ -172,7 +172,7 @@ def test_a_state_folder_that_was_removed_is_named(tmp_path: Path, snapshot: Snap
     assert masked(how_it_ended(tmp_path / "clusters" / "one"), {tmp_path: "state"}) == snapshot
 
 
-def test_a_failure_of_its_own_is_told_apart_from_a_kill(supervised: Supervised) -> None:
+def test_a_failure_of_its_own_is_distinguished_from_a_kill(supervised: Supervised) -> None:
     with (supervised.folder / "supervisor.log").open("a") as log:
         log.write("Traceback (most recent call last):\n  File x\nOSError: no space\n")
     os.kill(supervised.owner.pid, signal.SIGKILL)

@@ -71,7 +71,7 @@ def test_the_end_of_its_log_is_in_the_message(folder: Path) -> None:
     assert "grovescale down --all" in caught.value.next_step
 
 
-def test_a_program_that_is_not_there_is_told(folder: Path) -> None:
+def test_a_program_that_is_not_there_is_reported(folder: Path) -> None:
     teardown_plan.plan(folder, teardown_plan.Command(argv=["/no/such"], env={}, log=str(folder / "log"), timeout_s=1.0))
     with pytest.raises(ClusterError, match="/no/such"):
         teardown_plan.run(folder)

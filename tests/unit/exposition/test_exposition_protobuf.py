@@ -29,8 +29,8 @@ def test_the_same_manager_says_the_same_as_text_and_as_protobuf() -> None:
     as_text, as_protobuf = Reader().read(TEXT, "text/plain"), read(PROTOBUF)
     assert as_protobuf.samples.keys() == as_text.samples.keys()
     for name, family in as_text.families.items():
-        told = as_protobuf.families[name]
-        assert (told.type, told.help) == (family.type, family.help)
+        reported = as_protobuf.families[name]
+        assert (reported.type, reported.help) == (family.type, family.help)
     # A moment lies between the two scrapes: the runtime has gone on, the controllers were at rest.
     moved = {name for name, value in as_text.samples.items() if as_protobuf.samples[name] != value}
     assert all(name.startswith(("go_", "process_")) for name in moved)
@@ -139,7 +139,7 @@ def test_counts_with_fractions_are_taken_as_they_are() -> None:
     assert (found.count, found.zero_count, found.positive) == (3.0, 0.5, {0: 0.5, 1: 2.0})
 
 
-def test_an_empty_span_tells_of_a_native_histogram_without_observations() -> None:
+def test_an_empty_span_shows_a_native_histogram_without_observations() -> None:
     assert native(pb.span(12, 0, 0)) == NativeHistogram(schema=0, count=0, sum="0")
 
 
@@ -177,7 +177,7 @@ def test_fields_that_are_not_known_are_skipped() -> None:
     assert read(varint(body[0] + len(unknown)) + body[1:] + unknown).samples == {"g": "2"}
 
 
-def test_a_changed_message_is_read_anew_and_others_looked_up() -> None:
+def test_a_changed_message_is_read_again_and_others_looked_up() -> None:
     reader = Reader()
     first = reader.read(PROTOBUF, PROTOBUF_TYPE)
     more = reader.read(PROTOBUF + pb.family("more", pb.GAUGE, [pb.gauge(1)]), PROTOBUF_TYPE)
@@ -187,14 +187,14 @@ def test_a_changed_message_is_read_anew_and_others_looked_up() -> None:
     assert reader.read(PROTOBUF, PROTOBUF_TYPE) == first
 
 
-def metric(kind: int, label: int, value: int, *, told: bool) -> bytes:
+def metric(kind: int, label: int, value: int, *, reported: bool) -> bytes:
     """Return a label set; ``told``: with what stands beside its series, a time of creation or native buckets."""
     pairs = {"n": str(label)}
     if kind == pb.GAUGE:
         return pb.gauge(value, pairs)
     if kind == pb.COUNTER:
-        return pb.counter(value, pairs, pb.time(value, 0) if told else b"")
-    native = pb.span(12, value, 1) + pb.zigzag(13, 1) if told else b""
+        return pb.counter(value, pairs, pb.time(value, 0) if reported else b"")
+    native = pb.span(12, value, 1) + pb.zigzag(13, 1) if reported else b""
     return pb.histogram(number(1, value), pb.bucket(1, value), native, pairs=pairs)
 
 
@@ -221,7 +221,9 @@ def test_what_was_read_before_changes_nothing(
 
     for families, flip in answers:
         body = b"".join(
-            pb.family(name, kind, [metric(kind, label, value, told=told) for label, value, told in label_sets])
+            pb.family(
+                name, kind, [metric(kind, label, value, reported=reported) for label, value, reported in label_sets]
+            )
             for name, kind, label_sets in families
         )
         if flip is not None:

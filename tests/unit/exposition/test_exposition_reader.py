@@ -80,7 +80,7 @@ def test_what_is_no_metrics_endpoint_is_refused_in_words(
     assert str(caught.value) == snapshot
 
 
-def test_a_page_tells_what_to_do() -> None:
+def test_a_page_reports_what_to_do() -> None:
     with pytest.raises(ExpositionError) as raised:
         Reader().read(b"<html>", "text/html")
     assert "/metrics" in raised.value.next_step

@@ -18,7 +18,7 @@ LEFT = {"bounding": ["CAP_KILL"], "effective": [], "ambient": []}
 
 
 @pytest.mark.parametrize(("mask", "withheld"), [(ALL, False), (WITHOUT, True), ("1000000", False), ("0", True)])
-def test_the_bounding_set_tells_what_is_withheld(mask: str, withheld: bool) -> None:
+def test_the_bounding_set_reports_what_is_withheld(mask: str, withheld: bool) -> None:
     assert capabilities.withheld(f"Name:\tx\nCapPrm:\t{ALL}\nCapBnd:\t{mask}\nCapAmb:\t0\n") is withheld
 
 

@@ -59,7 +59,7 @@ def test_packages_that_cannot_be_installed_are_a_reason(
     assert masked(str(caught.value), {bare: "folder"}) == snapshot
 
 
-def test_a_daemon_that_ends_is_told_with_its_last_words(
+def test_a_daemon_that_ends_is_reported_with_its_last_words(
     bare: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -75,7 +75,7 @@ def test_a_daemon_that_ends_is_told_with_its_last_words(
 
 
 @pytest.mark.parametrize(("more", "status"), [([], command.IMPOSSIBLE), (["--where-possible"], 0)])
-def test_the_exit_status_tells_a_machine_that_cannot(
+def test_the_exit_status_reports_a_machine_that_cannot(
     bare: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -118,7 +118,7 @@ def test_the_machines_own_debian_archive_is_used(lines: list[str], archive: str)
     assert packages.archive_among(lines) == archive
 
 
-def test_a_program_that_fails_is_told_with_the_end_of_what_it_wrote() -> None:
+def test_a_program_that_fails_is_reported_with_the_end_of_what_it_wrote() -> None:
     script = "import sys; print('out'); sys.stderr.write('why\\n'); sys.exit(3)"
     with pytest.raises(CommandFailed, match=r"failed \(3\):\n  out\n  why"):
         run([sys.executable, "-c", script])

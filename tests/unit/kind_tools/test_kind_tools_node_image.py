@@ -60,7 +60,7 @@ def test_read_only_files_are_laid_over_with_modes_of_their_own(tmp_path: Path) -
     assert (target / "etc/containerd/config.toml").read_text() == "etc/containerd/config.toml"
 
 
-def test_what_nobody_reads_is_removed_and_its_folders_stay(tmp_path: Path) -> None:
+def test_what_no_one_reads_is_removed_and_its_folders_stay(tmp_path: Path) -> None:
     (tmp_path / "usr/share/doc/bash").mkdir(parents=True)
     (tmp_path / "var/log").mkdir(parents=True)
     (tmp_path / "var/log/dpkg.log").write_text("x")
@@ -93,7 +93,7 @@ TREES = st.dictionaries(st.text("abc", min_size=1, max_size=3), st.binary(max_si
 
 
 @given(first=TREES, second=TREES)
-def test_a_digest_tells_two_folders_apart(
+def test_a_digest_distinguishes_two_folders(
     tmp_path_factory: pytest.TempPathFactory, first: dict[str, bytes], second: dict[str, bytes]
 ) -> None:
     digests = []

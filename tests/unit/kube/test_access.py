@@ -90,7 +90,7 @@ def test_missing_context_names_the_file_and_the_next_step(tmp_path: Path, snapsh
     assert caught.value.next_step == "Contexts: one."
 
 
-def test_no_kubeconfig_at_all_is_told(
+def test_no_kubeconfig_at_all_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'absent'}:{tmp_path / 'too'}")

@@ -86,7 +86,7 @@ def test_only_metadata_is_asked_for() -> None:
     assert accept.startswith("application/json;as=PartialObjectMetadataList;")
 
 
-def test_a_forgotten_moment_begins_anew() -> None:
+def test_a_forgotten_moment_begins_again() -> None:
     namespace = Namespace([f"p{n}" for n in range(3 * namespaces.PAGE)], forgets_after=2)
     found = asyncio.run(read(namespace))
     assert set(found) == set(namespace.names)

@@ -41,7 +41,7 @@ def test_a_client_certificate(tmp_path: Path) -> None:
     assert (found.client_certificate_data, found.client_key_data) == ("CERT", "KEY")
 
 
-def test_what_it_is_told(tmp_path: Path) -> None:
+def test_what_it_is_reported(tmp_path: Path) -> None:
     program = "give(token='|'.join([os.environ['MINE'], *sys.argv[1:], os.environ['KUBERNETES_EXEC_INFO']]))"
     asked = plugin(tmp_path, program, args=["a"], env=[{"name": "MINE", "value": "x"}], provide_cluster_info=True)
     cluster = {
@@ -55,7 +55,7 @@ def test_what_it_is_told(tmp_path: Path) -> None:
     assert '"cluster":{"server":"https://a:1","config":{"audience":"y"}}' in info
 
 
-def test_one_that_fails_is_told_with_its_own_words(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_one_that_fails_is_reported_with_its_own_words(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     failing = plugin(tmp_path, "sys.stderr.write('please run: cloud login\\n'); sys.exit(3)")
     with pytest.raises(ClusterError) as caught:
         exec_plugin.run(failing, cluster={})
@@ -63,7 +63,7 @@ def test_one_that_fails_is_told_with_its_own_words(tmp_path: Path, snapshot: Sna
     assert "please run: cloud login" in caught.value.message
 
 
-def test_one_that_asks_finds_nobody(tmp_path: Path) -> None:
+def test_one_that_asks_finds_no_one(tmp_path: Path) -> None:
     asking = plugin(tmp_path, "sys.stderr.write('User name: '); sys.stdin.readline() or sys.exit('nobody there')")
     with pytest.raises(ClusterError, match=r"User name: nobody there"):
         exec_plugin.run(asking, cluster={})
@@ -97,7 +97,7 @@ def test_one_that_must_ask_is_not_even_run(tmp_path: Path) -> None:
         exec_plugin.run(plugin(tmp_path, "give(token='t')", interactive_mode="Always"), cluster={})
 
 
-def test_one_that_is_missing_is_told_with_its_hint(snapshot: SnapshotAssertion) -> None:
+def test_one_that_is_missing_is_reported_with_its_hint(snapshot: SnapshotAssertion) -> None:
     missing = Plugin(command="no-such-plugin", api_version=VERSION, install_hint="get it from the shop\n")
     with pytest.raises(ClusterError) as caught:
         exec_plugin.run(missing, cluster={})
@@ -132,6 +132,6 @@ def test_a_relative_command_is_beside_the_kubeconfig() -> None:
     assert exec_plugin.plugin({**section, "command": "login"}, Path("/home/me/.kube")).command == "login"
 
 
-def test_a_section_that_names_no_plugin_is_told() -> None:
+def test_a_section_that_names_no_plugin_is_reported() -> None:
     with pytest.raises(ClusterError, match="missing required field `command`"):
         exec_plugin.plugin({"apiVersion": VERSION}, Path("/"))

@@ -124,7 +124,7 @@ def test_a_log_and_a_forwarded_port_are_begun_with_fresh_credentials(tmp_path: P
     asyncio.run(run())
 
 
-def test_files_of_an_access_are_written_anew(tmp_path: Path) -> None:
+def test_files_of_an_access_are_written_again(tmp_path: Path) -> None:
     file, folder = tmp_path / "config", tmp_path / "files"
     file.write_text(to_kubeconfig(Access(server="https://a:1", token="first"), name="one"), encoding="utf-8")
     access = from_kubeconfig(file)
@@ -167,7 +167,9 @@ def test_credentials_that_stay_refused_are_an_error_after_one_try(tmp_path: Path
     asyncio.run(run())
 
 
-def test_a_plugin_that_fails_at_the_renewal_is_told_with_its_words(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_a_plugin_that_fails_at_the_renewal_is_reported_with_its_words(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     async def run() -> None:
         async with serving() as server:
             access = kubeconfig(tmp_path / "config", server, "first")

@@ -63,7 +63,9 @@ def test_each_check_is_judged_or_named(
     assert "\n".join(f"{source} {why}" for source, why in unjudged.items()) == snapshot
 
 
-def test_they_are_told_in_lines(endpoint: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
+def test_they_are_reported_in_lines(
+    endpoint: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
     assert main(["lint-metrics", endpoint, "--budgets", "budgets.yaml"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("budgets.yaml:5 labels(")
@@ -85,7 +87,7 @@ def test_what_the_endpoint_does_not_tell_is_no_pass(
     assert out == snapshot
 
 
-def test_a_wrong_file_is_told_with_its_line(
+def test_a_wrong_file_is_reported_with_its_line(
     endpoint: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     Path("budgets.yaml").write_text('tests:\n  "*":\n    - serie: {max: 5}\n', "utf-8")

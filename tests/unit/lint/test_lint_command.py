@@ -110,7 +110,7 @@ def bomb(connection: socket.socket, asked: bytes) -> None:
     ],
     ids=["endless", "hanging", "bomb", "cut-gzip", "html", "png", "empty", "401", "403", "404", "302", "gone"],
 )  # fmt: skip
-def test_endpoints_that_are_none_are_told(
+def test_endpoints_that_are_none_are_reported(
     answer: Answer, options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
     with serving(answer) as url:
@@ -250,7 +250,9 @@ def test_a_file_at_fault_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert f"grovescale: {option} {file}: {why}" in capsys.readouterr().err
 
 
-def test_a_wrong_line_is_told_where_there_is_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_line_is_reported_where_there_is_nothing_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "m.prom").write_text("my_things{ 1\n", "utf-8")
     assert main(["lint-metrics", str(tmp_path / "m.prom")]) == 3
     assert "no metrics at all; line 1: " in capsys.readouterr().err

@@ -60,10 +60,10 @@ def test_as_many_series_are_not_the_same_series(snapshot: SnapshotAssertion) -> 
         surface(family("a_x", "gauge", '{v="0"}')),
         surface(family("a_x", "gauge", *(f'{{v="{n}"}}' for n in range(9)))),
     )
-    told = text(Found(lint=lint(many, LintRules()), against=difference(few, many))).splitlines()
-    assert told[0].startswith("against t: +8 -0 series")
-    assert told[2:5] == [f'    + a_x{{v="{n}"}}' for n in (1, 2, 3)]
-    assert "\n".join(told[:6]) == snapshot
+    reported = text(Found(lint=lint(many, LintRules()), against=difference(few, many))).splitlines()
+    assert reported[0].startswith("against t: +8 -0 series")
+    assert reported[2:5] == [f'    + a_x{{v="{n}"}}' for n in (1, 2, 3)]
+    assert "\n".join(reported[:6]) == snapshot
 
 
 def test_another_loopback_port_of_a_host_is_no_new_series() -> None:

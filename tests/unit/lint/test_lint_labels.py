@@ -16,7 +16,7 @@ from .surfaces import family, problems, rules, surface
 
 
 @pytest.mark.parametrize("label", [*UNBOUNDED, "label_app", "annotation_run", "Namespace"])
-def test_labels_that_nobody_can_bound_are_found_by_name(label: str) -> None:
+def test_labels_that_no_one_can_bound_are_found_by_name(label: str) -> None:
     assert rules(family("x_things", "gauge", f'{{{label}="web-7"}}')) == ["unbounded-label"]
 
 
@@ -61,7 +61,7 @@ def test_values_that_look_endless_are_found(value: str) -> None:
         "podcliqueset-controller",
     ],
 )
-def test_values_that_somebody_chose_are_not(value: str) -> None:
+def test_values_that_someone_chose_are_not(value: str) -> None:
     assert rules(family("x_things", "gauge", f'{{part="{value}"}}')) == []
 
 
@@ -98,19 +98,19 @@ def test_a_few_plain_words_are_no_identifiers() -> None:
     assert rules(family("x_requests_total", "counter", '{handler="/api/v1/things/17"}')) == ["unbounded-values"]
 
 
-def test_a_value_for_the_rest_tells_that_the_others_are_listed() -> None:
+def test_a_value_for_the_rest_reports_that_the_others_are_listed() -> None:
     assert rules(family("x_requests_total", "counter", '{username="kubelet"}', '{username="other"}')) == []
     assert rules(family("x_requests_total", "counter", '{username="user-7"}')) == ["unbounded-label"]
 
 
-def test_what_a_process_tells_of_itself_in_one_series_may_look_like_anything() -> None:
+def test_what_a_process_reports_of_itself_in_one_series_may_look_like_anything() -> None:
     built = '{build_date="2026-11-21T16:49:29Z",git_commit="9f2a7c1e4f0b4a539d0e2f6f0f7f6b11aa22cc33"}'
     assert rules(family("x_build_info", "gauge", built)) == []
     assert rules(family("x_build_info", "gauge", built, built.replace("21", "22"))) == ["unbounded-values"] * 2
     assert rules(family("x_build", "gauge", built)) == ["unbounded-values"] * 2
 
 
-def test_many_values_are_told_whatever_they_are() -> None:
+def test_many_values_are_reported_whatever_they_are() -> None:
     series = [f'{{part="p{number}"}}' for number in range(MANY + 1)]
     assert rules(family("x_things", "gauge", *series[:-1])) == []
     assert [problem.says for problem in problems(family("x_things", "gauge", *series))] == [

@@ -75,7 +75,7 @@ def test_rules_find_what_they_say(text: str, expected: list[str]) -> None:
     assert rules(text) == expected
 
 
-def test_openmetrics_tells_units_too() -> None:
+def test_openmetrics_reports_units_too() -> None:
     def of(name: str, kind: MetricType) -> list[str]:
         described = Family(name=name, type=kind, help="Help.", unit="seconds")
         return [problem.rule for problem in name_problems([Served(described, [], None)], ())]

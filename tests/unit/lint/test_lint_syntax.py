@@ -22,7 +22,7 @@ def test_what_is_right_is_read_as_it_is() -> None:
     assert lint.read(HEAD_PROTOBUF.read_bytes())[1] == []
 
 
-def test_wrong_lines_are_told_in_their_order_and_left_out() -> None:
+def test_wrong_lines_are_reported_in_their_order_and_left_out() -> None:
     found, faults = lint.read(TEXT + b"z 1,024\nx 3\nz{ 1\n# TYPE w gauge\nw 4\n")
     assert found.samples == {"x": "1", "y": "2", "w": "4"}
     assert [(fault.rule, fault.says.partition(":")[0]) for fault in faults] == [
@@ -33,7 +33,7 @@ def test_wrong_lines_are_told_in_their_order_and_left_out() -> None:
 
 
 @pytest.mark.parametrize("second", [b"gauge", b"counter"])
-def test_a_family_that_is_given_a_type_twice_is_told(second: bytes) -> None:
+def test_a_family_that_is_given_a_type_twice_is_reported(second: bytes) -> None:
     found, faults = lint.read(b"# TYPE x " + second + b"\n# HELP x Help.\n# TYPE x gauge\nx 1\n")
     assert found.families["x"].type == "gauge"
     (fault,) = faults
@@ -41,7 +41,7 @@ def test_a_family_that_is_given_a_type_twice_is_told(second: bytes) -> None:
     assert fault.says == f"it has 2 TYPE lines: {second.decode()}, gauge"
 
 
-def test_an_answer_that_was_cut_off_is_told(snapshot: SnapshotAssertion) -> None:
+def test_an_answer_that_was_cut_off_is_reported(snapshot: SnapshotAssertion) -> None:
     found, faults = lint.read(TEXT + b"z 1.0")
     assert found.samples == {"x": "1", "y": "2"}
     (fault,) = faults
@@ -72,7 +72,7 @@ def test_limits_are_of_the_whole() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 400), st.binary(min_size=1, max_size=20)), min_size=1, max_size=5))
-def test_any_damage_is_told_or_refused(damage: list[tuple[int, bytes]]) -> None:
+def test_any_damage_is_reported_or_refused(damage: list[tuple[int, bytes]]) -> None:
     lines = HEAD.read_bytes().split(b"\n")[:400]
     for at, junk in damage:
         lines.insert(at, junk.replace(b"\n", b""))

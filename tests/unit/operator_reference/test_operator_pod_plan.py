@@ -60,7 +60,7 @@ def test_outdated_pods_go_one_at_a_time_while_all_are_ready() -> None:
     assert plan(clique(2), [pod(0, ready=False), old[1]]).delete == []
 
 
-def test_outdated_pods_that_serve_nobody_go_at_once() -> None:
+def test_outdated_pods_that_serve_no_one_go_at_once() -> None:
     found = plan(clique(2), [pod(0, template="old", ready=False), pod(1, template="old", ready=False)])
     assert len(found.delete) == 2
     assert found.create == [0, 1]

@@ -36,7 +36,7 @@ def test_vector_keeps_labels_time_and_every_kind_of_number() -> None:
     assert found.samples[2].number == math.inf
 
 
-def test_scalar_text_and_matrix_are_told_apart() -> None:
+def test_scalar_text_and_matrix_are_distinguished() -> None:
     assert decode("1", success("scalar", [2.5, "-Inf"])) == Scalar(at=2.5, value=-math.inf)
     assert decode("'x'", success("string", [2, "x"])) == Text(at=2.0, value="x")
     body = success("matrix", [{"metric": {"job": "a"}, "values": [[1, "1"], [2.25, "3"]]}])

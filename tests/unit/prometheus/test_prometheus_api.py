@@ -168,7 +168,7 @@ def test_refusals_say_what_to_do() -> None:
     assert "without /api/v1" in caught.value.next_step
 
 
-def test_a_refused_query_is_told_with_its_message() -> None:
+def test_a_refused_query_is_reported_with_its_message() -> None:
     async def answer(request: web.Request) -> web.StreamResponse:
         return refused(400, "bad_data", 'invalid parameter "query": 1:4: parse error: unexpected end of input')
 
@@ -189,7 +189,7 @@ def test_a_query_that_hangs_ends_in_a_timeout(monkeypatch: pytest.MonkeyPatch) -
     assert caught.value.kind == "timeout"
 
 
-def test_nobody_there_and_no_authority() -> None:
+def test_no_one_there_and_no_authority() -> None:
     with pytest.raises(PrometheusError, match="cannot be reached"):
         asyncio.run(Api(Address(url="http://127.0.0.1:1")).open())
     with pytest.raises(PrometheusError, match="CA file cannot be used"):

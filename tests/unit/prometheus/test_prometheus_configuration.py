@@ -48,7 +48,7 @@ def test_what_lets_us_in_is_named_and_never_written(tmp_path: Path) -> None:
     assert job["params"] == {"scope": ["all", "x"]}
 
 
-def test_the_way_there_is_told() -> None:
+def test_the_way_there_is_reported() -> None:
     far = Address(url="https://api:1/metrics", proxy="http://proxy:3128", server_name="kubernetes.default")
     job = jobs(Path("/run"), api=far)["api"]
     assert job["proxy_url"] == "http://proxy:3128"
@@ -62,7 +62,7 @@ def test_one_file_may_hold_certificate_and_key(tmp_path: Path) -> None:
     assert tls == {"insecure_skip_verify": True, "cert_file": "/run/both.pem", "key_file": "/run/both.pem"}
 
 
-def test_only_a_prometheus_that_knows_a_field_is_told_it(tmp_path: Path) -> None:
+def test_only_a_prometheus_that_knows_a_field_is_reported_it(tmp_path: Path) -> None:
     assert "fallback_scrape_protocol" not in jobs(tmp_path, "2.42.0", a=PLAIN)["a"]
     assert jobs(tmp_path, "3.13.5", a=PLAIN)["a"]["fallback_scrape_protocol"] == "PrometheusText0.0.4"
 

@@ -26,7 +26,7 @@ def test_failed_writes_are_lost_samples(snapshot: SnapshotAssertion) -> None:
     assert line == snapshot
 
 
-def test_each_state_of_a_target_is_told(snapshot: SnapshotAssertion) -> None:
+def test_each_state_of_a_target_is_reported(snapshot: SnapshotAssertion) -> None:
     assert unseen([target("up")], {}) == []
     assert unseen([target("up")], {"operator": 0}) == []
     (down,) = unseen([target("down", "context deadline exceeded")], {"operator": 3})
@@ -39,5 +39,5 @@ def test_each_state_of_a_target_is_told(snapshot: SnapshotAssertion) -> None:
     assert unknown == snapshot(name="unknown")
 
 
-def test_no_targets_at_all_is_told() -> None:
+def test_no_targets_at_all_is_reported() -> None:
     assert unseen([], {}) == ["it has no targets"]

@@ -193,7 +193,7 @@ def test_between_rename_and_new_file_nothing_is_lost(tmp_path: Path) -> None:
     tail.close()
 
 
-def test_lines_that_cannot_be_had_any_more_are_told(tmp_path: Path) -> None:
+def test_lines_that_cannot_be_had_any_more_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     path.write_bytes(b"a\n")
     tail = Tail(path)

@@ -37,16 +37,16 @@ def test_it_starts_at_the_wall_clock_and_runs_with_monotonic_time() -> None:
 def test_steps_are_noticed_and_leave_it_alone(moves: list[tuple[int, int]]) -> None:
     times = Times()
     clock = RecorderClock(times.wall, times.monotonic)
-    base, told = times.offset, 0
+    base, reported = times.offset, 0
     last = clock.now()
     for passed, step in moves:
         times.monotonic_ns += passed
         times.offset += step
         found = clock.step()
         offset = times.offset - base
-        if abs(offset - told) >= STEP_NS:
+        if abs(offset - reported) >= STEP_NS:
             assert found == offset
-            told = offset
+            reported = offset
         else:
             assert found is None
         assert clock.now() == last + passed

@@ -285,7 +285,7 @@ def test_a_gap_is_judged_when_its_list_is_complete() -> None:
     assert [(m.at, m.object, m.resource_version, m.uncertainty_ns) for m in met] == [(60, None, "9", 40)]
 
 
-def test_a_predicate_that_raises_is_told_and_leaves_the_answer_unknown() -> None:
+def test_a_predicate_that_raises_is_reported_and_leaves_the_answer_unknown() -> None:
     condition = Count(watch=PODS, where=Predicate(expression='fields["x"] > 1'), n=0)
     engine, met = run(*prelude(condition), pod(11, "a", x="no number"))
     assert [(m.at, m.watch) for m in met] == [(10, "")]

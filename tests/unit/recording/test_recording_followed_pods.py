@@ -25,9 +25,9 @@ class Followings:
     """Pods that are followed, without an API server: changes are handed in."""
 
     def __init__(self, folder: Path, **wanted: Any) -> None:
-        self.told: list[Update] = []
+        self.reported: list[Update] = []
         self._path = folder / "recording.jsonl"
-        self._ledger = Ledger(journal.Writer(self._path), RecorderClock(), self.told.append)
+        self._ledger = Ledger(journal.Writer(self._path), RecorderClock(), self.reported.append)
         opened = Opened(at=0, schema_version=SCHEMA_VERSION, run="r", test="t", version="0", machine=machine())
         self._ledger.add(opened)
         pods = PodsToFollow(name="operator", namespace="ns", label_selector="app=op", **wanted)
@@ -55,8 +55,8 @@ class Followings:
     def incidents(self) -> list[tuple[str, str, str]]:
         self._ledger.flush()
         found = [record for record in journal.read(self._path) if isinstance(record, Incident)]
-        told = [one for one in self.told if isinstance(one, IncidentSeen)]
-        assert [(one.kind, one.subject, one.detail) for one in told] == [
+        reported = [one for one in self.reported if isinstance(one, IncidentSeen)]
+        assert [(one.kind, one.subject, one.detail) for one in reported] == [
             (one.kind, one.subject, one.detail) for one in found
         ]
         return [(one.kind, one.subject, one.detail) for one in found]
@@ -70,7 +70,7 @@ def restarts(times: int, **terminated: Any) -> dict[str, Any]:
     }
 
 
-def test_a_container_that_is_started_again_is_told_once_with_its_end(tmp_path: Path) -> None:
+def test_a_container_that_is_started_again_is_reported_once_with_its_end(tmp_path: Path) -> None:
     pods = Followings(tmp_path)
     pods.pod("a", **restarts(2))
     pods.live()
@@ -111,7 +111,7 @@ def test_the_leader_is_the_oldest_that_runs_where_none_is_elected(tmp_path: Path
     assert pods.leader() == "young"
 
 
-def test_the_leader_is_the_lease_s_holder_and_a_change_is_told(tmp_path: Path) -> None:
+def test_the_leader_is_the_lease_s_holder_and_a_change_is_reported(tmp_path: Path) -> None:
     pods = Followings(tmp_path, lease="lock")
     pods.pod("a")
     pods.pod("b")

@@ -13,7 +13,7 @@ from pytest_grovescale.recording.timeout_diagnosis import explain, failing
 
 
 @pytest.mark.parametrize(
-    ("obj", "told"),
+    ("obj", "reported"),
     [
         ({}, []),
         (
@@ -39,11 +39,11 @@ from pytest_grovescale.recording.timeout_diagnosis import explain, failing
         ({"status": {"conditions": [None, "x", {}]}}, ["None=None"]),
     ],
 )
-def test_what_an_object_tells(obj: dict[str, Any], told: list[str]) -> None:
-    assert explain(obj, leaving=False) == told
+def test_what_an_object_reports(obj: dict[str, Any], reported: list[str]) -> None:
+    assert explain(obj, leaving=False) == reported
 
 
-def test_an_object_that_nobody_deletes(snapshot: SnapshotAssertion) -> None:
+def test_an_object_that_no_one_deletes(snapshot: SnapshotAssertion) -> None:
     assert "\n".join(explain({}, leaving=True)) == snapshot
     assert explain({"metadata": {"deletionTimestamp": "T"}}, leaving=True) == ["deletion was requested at T"]
 

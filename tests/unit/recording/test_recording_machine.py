@@ -27,7 +27,7 @@ def test_this_machine_is_itself() -> None:
     assert machine().memory_bytes > 1 << 20
 
 
-def test_fingerprint_tells_machines_apart_and_bears_small_differences(tmp_path: Path) -> None:
+def test_fingerprint_distinguishes_machines_and_bears_small_differences(tmp_path: Path) -> None:
     here = machine(proc(tmp_path / "a"))
     assert here.cpu == "AMD EPYC"
     assert machine(proc(tmp_path / "b", kib=(8 << 20) - 5000)).fingerprint == here.fingerprint

@@ -85,7 +85,7 @@ def test_the_clock_is_the_process_own(burner: Burner) -> None:
     assert after - before >= 200_000_000
 
 
-def test_memory_is_told(burner: Burner) -> None:
+def test_memory_is_reported(burner: Burner) -> None:
     burner.do("burn")
     used = usage(burner.identity)
     assert used is not None
@@ -111,7 +111,7 @@ def test_a_child_that_is_measured_in_its_own_right_does_not_count_twice(burner: 
     assert cpu(burner.identity) - apart.cpu_ns >= 300_000_000
 
 
-def test_a_process_that_exited_still_tells_its_cpu_until_it_is_reaped(burner: Burner) -> None:
+def test_a_process_that_exited_still_reports_its_cpu_until_it_is_reaped(burner: Burner) -> None:
     burner.do("burn")
     before = cpu(burner.identity)
     pidfd = open_pidfd(burner.identity)
@@ -129,7 +129,7 @@ def test_a_process_that_exited_still_tells_its_cpu_until_it_is_reaped(burner: Bu
     assert open_pidfd(burner.identity) is None
 
 
-def test_a_pid_that_somebody_else_has_is_refused(burner: Burner) -> None:
+def test_a_pid_that_another_user_has_is_refused(burner: Burner) -> None:
     other = Identity(burner.identity.pid, burner.identity.started_ticks + 1)
     assert usage(other) is None
     assert open_pidfd(other) is None
@@ -140,7 +140,7 @@ def test_started_ticks() -> None:
     assert started_ticks(2**22 + 1) == 0
 
 
-def test_a_name_full_of_parentheses_confuses_nobody(tmp_path: Path) -> None:
+def test_a_name_full_of_parentheses_confuses_no_one(tmp_path: Path) -> None:
     script = tmp_path / ") R (1 2"
     script.symlink_to("/bin/sleep")
     with subprocess.Popen([script, "60"]) as process:

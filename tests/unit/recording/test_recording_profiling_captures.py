@@ -35,7 +35,7 @@ from tests.waiting import wait_until
 SPINS = "print('up', flush=True)\nwhile True: sum(range(1000))"
 
 
-class Room:
+class Harness:
     """A ledger on a real journal, and processes by name."""
 
     def __init__(self, folder: Path) -> None:
@@ -83,10 +83,10 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
-    room = Room(tmp_path)
-    yield room
-    room.end()
+def harness(tmp_path: Path) -> Iterator[Harness]:
+    harness = Harness(tmp_path)
+    yield harness
+    harness.end()
 
 
 @pytest.fixture(scope="module")
@@ -108,48 +108,48 @@ async def phase(captures: Captures, name: str = "deploy", seconds: float = 0.2) 
     await captures.collect()
 
 
-def test_a_phase_leaves_a_profile_with_its_times(room: Room) -> None:
-    room.start()
-    before = room.ledger.now()
-    asyncio.run(phase(room.captures(PYSPY)))
-    (taken,) = room.taken()
+def test_a_phase_leaves_a_profile_with_its_times(harness: Harness) -> None:
+    harness.start()
+    before = harness.ledger.now()
+    asyncio.run(phase(harness.captures(PYSPY)))
+    (taken,) = harness.taken()
     assert taken.file == f"{PROFILES}/deploy-operator-pyspy.txt"
-    assert (room.folder / taken.file).is_file()
+    assert (harness.folder / taken.file).is_file()
     assert before < taken.started < taken.ended <= taken.at
     assert (taken.phase, taken.process, taken.kind) == ("deploy", "operator", "pyspy")
     assert taken.samples is not None
-    assert not room.failed()
+    assert not harness.failed()
 
 
-def test_a_name_becomes_a_files_name(room: Room, snapshot: SnapshotAssertion) -> None:
-    room.start()
-    asyncio.run(phase(room.captures(PYSPY), name="../größer </script> ☃"))
-    (taken,) = room.taken()
+def test_a_name_becomes_a_files_name(harness: Harness, snapshot: SnapshotAssertion) -> None:
+    harness.start()
+    asyncio.run(phase(harness.captures(PYSPY), name="../größer </script> ☃"))
+    (taken,) = harness.taken()
     assert taken.phase == "../größer </script> ☃"
     assert taken.file.startswith(f"{PROFILES}/größer-script-")
     assert taken.file == snapshot
 
 
-def test_phases_whose_names_are_alike_or_long_keep_their_own_files(room: Room) -> None:
+def test_phases_whose_names_are_alike_or_long_keep_their_own_files(harness: Harness) -> None:
     async def phases() -> None:
-        captures = room.captures(PYSPY)
+        captures = harness.captures(PYSPY)
         for name in ("a/b", "a b", "…" * 300, "x" * 300):
             await phase(captures, name, seconds=0)
 
-    room.start()
+    harness.start()
     asyncio.run(phases())
-    files = [taken.file for taken in room.taken()]
+    files = [taken.file for taken in harness.taken()]
     assert len(set(files)) == 4
     assert files[1] == f"{PROFILES}/a-b.2-operator-pyspy.txt"
 
 
-def test_without_a_run_folder_nothing_is_attached(room: Room) -> None:
-    captures = Captures(room.ledger, room.processes.get, run_folder=None, name="x")
-    room.start()
+def test_without_a_run_folder_nothing_is_attached(harness: Harness) -> None:
+    captures = Captures(harness.ledger, harness.processes.get, run_folder=None, name="x")
+    harness.start()
     captures.add(PYSPY)
     asyncio.run(phase(captures, seconds=0))
-    assert not room.taken()
-    assert not room.failed()
+    assert not harness.taken()
+    assert not harness.failed()
 
 
 def _last_sentence(message: str) -> str:
@@ -157,50 +157,50 @@ def _last_sentence(message: str) -> str:
     return re.split(r"(?<=\.) ", message)[-1]
 
 
-def test_a_profiler_that_cannot_attach_is_told_with_its_remedy_and_costs_nothing_else(
-    room: Room, snapshot: SnapshotAssertion
+def test_a_profiler_that_cannot_attach_is_reported_with_its_remedy_and_costs_nothing_else(
+    harness: Harness, snapshot: SnapshotAssertion
 ) -> None:
-    room.start("kept")
+    harness.start("kept")
     with subprocess.Popen(["sleep", "60"]) as sleeping:
         found = identity(sleeping.pid)
         assert found is not None
-        room.processes["operator"] = found
-        asyncio.run(phase(room.captures(PYSPY, ProfileTarget(process="kept", profiler="pyspy"))))
+        harness.processes["operator"] = found
+        asyncio.run(phase(harness.captures(PYSPY, ProfileTarget(process="kept", profiler="pyspy"))))
         sleeping.kill()
-    (failure,) = room.failed()
+    (failure,) = harness.failed()
     assert failure.source == "profile:operator"
     assert "`profiler: pprof`" in failure.message
     assert _last_sentence(failure.message) == snapshot
-    assert [taken.process for taken in room.taken()] == ["kept"]
+    assert [taken.process for taken in harness.taken()] == ["kept"]
 
 
-def test_a_process_that_does_not_run(room: Room, snapshot: SnapshotAssertion) -> None:
-    asyncio.run(phase(room.captures(PYSPY), seconds=0))
-    (failure,) = room.failed()
+def test_a_process_that_does_not_run(harness: Harness, snapshot: SnapshotAssertion) -> None:
+    asyncio.run(phase(harness.captures(PYSPY), seconds=0))
+    (failure,) = harness.failed()
     assert failure.message == snapshot
 
 
-def test_a_restarted_process_has_a_profile_of_each_life(room: Room) -> None:
+def test_a_restarted_process_has_a_profile_of_each_life(harness: Harness) -> None:
     async def restarted() -> None:
-        captures = room.captures(PYSPY)
+        captures = harness.captures(PYSPY)
         await captures.begin("deploy")
         first.kill()
         first.wait()
-        del room.processes["operator"]
+        del harness.processes["operator"]
         captures.gone("operator")
-        room.start()
+        harness.start()
         captures.seen("operator")
         await until_attached(captures)
         captures.stop()
         await captures.collect()
 
-    first = room.start()
+    first = harness.start()
     asyncio.run(restarted())
-    one, two = sorted(room.taken(), key=lambda taken: taken.started)
+    one, two = sorted(harness.taken(), key=lambda taken: taken.started)
     assert one.file.endswith("deploy-operator-pyspy.txt")
     assert two.file.endswith("deploy-operator-pyspy-2.txt")
     assert one.ended <= two.started, "what lies between is not covered"
-    assert not room.failed()
+    assert not harness.failed()
 
 
 async def until_attached(captures: Captures) -> None:
@@ -211,51 +211,51 @@ async def until_attached(captures: Captures) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_a_process_that_comes_back_after_the_phase_is_left_alone(room: Room) -> None:
+def test_a_process_that_comes_back_after_the_phase_is_left_alone(harness: Harness) -> None:
     async def late() -> None:
-        captures = room.captures(PYSPY)
+        captures = harness.captures(PYSPY)
         await phase(captures)
         captures.seen("operator")
         await captures.close()
 
-    room.start()
+    harness.start()
     asyncio.run(late())
-    assert len(room.taken()) == 1
+    assert len(harness.taken()) == 1
 
 
-def test_closing_in_an_open_phase_keeps_what_it_brought(room: Room) -> None:
+def test_closing_in_an_open_phase_keeps_what_it_brought(harness: Harness) -> None:
     async def closed() -> None:
-        captures = room.captures(PYSPY)
+        captures = harness.captures(PYSPY)
         await captures.begin("deploy")
         await captures.close()
 
-    room.start()
+    harness.start()
     asyncio.run(closed())
-    assert len(room.taken()) == 1
+    assert len(harness.taken()) == 1
 
 
-def test_go_profiles_of_three_kinds(room: Room, program: Path) -> None:
+def test_go_profiles_of_three_kinds(harness: Harness, program: Path) -> None:
     with goprogram.running(program) as (process, address):
         found = identity(process.pid)
         assert found is not None
-        room.processes["operator"] = found
+        harness.processes["operator"] = found
         target = ProfileTarget(process="operator", profiler="pprof", address=address)
-        asyncio.run(phase(room.captures(target)))
-    files = {taken.kind: taken.file for taken in room.taken()}
+        asyncio.run(phase(harness.captures(target)))
+    files = {taken.kind: taken.file for taken in harness.taken()}
     assert files == {kind: f"{PROFILES}/deploy-operator-{kind}.pb.gz" for kind in ("pprof", "heap", "goroutines")}
 
 
-def test_a_go_process_that_dies_is_told_and_its_next_life_is_profiled(
-    room: Room, program: Path, snapshot: SnapshotAssertion
+def test_a_go_process_that_dies_is_reported_and_its_next_life_is_profiled(
+    harness: Harness, program: Path, snapshot: SnapshotAssertion
 ) -> None:
     async def restarted() -> None:
-        captures = room.captures(target)
+        captures = harness.captures(target)
         await captures.begin("deploy")
         first.kill()
         first.wait()
         captures.gone("operator")
         with goprogram.running(program, "-port", str(port)) as (second, _):
-            room.processes["operator"] = named(second)
+            harness.processes["operator"] = named(second)
             captures.seen("operator")
             await until_attached(captures)
             captures.stop()
@@ -263,12 +263,12 @@ def test_a_go_process_that_dies_is_told_and_its_next_life_is_profiled(
 
     with goprogram.running(program) as (first, address):
         port = int(address.url.split(":")[2].partition("/")[0])
-        room.processes["operator"] = named(first)
+        harness.processes["operator"] = named(first)
         target = ProfileTarget(process="operator", profiler="pprof", address=address)
         asyncio.run(restarted())
-    (failure,) = room.failed()
+    (failure,) = harness.failed()
     assert _last_sentence(failure.message) == snapshot
-    assert "deploy-operator-pprof-2.pb.gz" in {Path(taken.file).name for taken in room.taken()}
+    assert "deploy-operator-pprof-2.pb.gz" in {Path(taken.file).name for taken in harness.taken()}
 
 
 def named(process: subprocess.Popen[str]) -> Identity:
@@ -277,30 +277,30 @@ def named(process: subprocess.Popen[str]) -> Identity:
     return found
 
 
-def test_stacks_are_lines_without_credentials(room: Room) -> None:
-    room.start()
-    captures = room.captures(PYSPY)
+def test_stacks_are_lines_without_credentials(harness: Harness) -> None:
+    harness.start()
+    captures = harness.captures(PYSPY)
     asyncio.run(captures.dump("operator"))
     asyncio.run(captures.dump("nobody"))
-    (lines,) = (record for record in room.records() if isinstance(record, Lines))
+    (lines,) = (record for record in harness.records() if isinstance(record, Lines))
     assert lines.source == "stacks:operator"
     assert any("<module>" in line for line in lines.lines)
 
 
-def test_goroutines_are_lines(room: Room, program: Path) -> None:
+def test_goroutines_are_lines(harness: Harness, program: Path) -> None:
     with goprogram.running(program) as (process, address):
-        room.processes["operator"] = named(process)
-        captures = room.captures(ProfileTarget(process="operator", profiler="pprof", address=address))
+        harness.processes["operator"] = named(process)
+        captures = harness.captures(ProfileTarget(process="operator", profiler="pprof", address=address))
         asyncio.run(captures.dump_all())
-    (lines,) = (record for record in room.records() if isinstance(record, Lines))
+    (lines,) = (record for record in harness.records() if isinstance(record, Lines))
     assert any("main.work" in line for line in lines.lines)
 
 
-def test_stacks_that_cannot_be_had_are_one_line(room: Room) -> None:
-    room.start()
-    del room.processes["operator"]
-    asyncio.run(room.captures(PYSPY).dump_all())
-    (failure,) = room.failed()
+def test_stacks_that_cannot_be_had_are_one_line(harness: Harness) -> None:
+    harness.start()
+    del harness.processes["operator"]
+    asyncio.run(harness.captures(PYSPY).dump_all())
+    (failure,) = harness.failed()
     assert failure.source == "stacks:operator"
 
 

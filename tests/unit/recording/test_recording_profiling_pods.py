@@ -42,7 +42,7 @@ def pod(name: str) -> Followed:
     return Followed(ObjectMeta(name=name, namespace="robots", uid=name), {"phase": "Running", "podIP": "10.0.0.7"})
 
 
-class Room:
+class Harness:
     """A ledger on a real journal, and a leader that changes."""
 
     def __init__(self, folder: Path) -> None:
@@ -92,9 +92,9 @@ class Room:
 
 
 @pytest.fixture
-def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Room:
+def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
     monkeypatch.setattr(pprof, "ROUND_S", ROUND_S)
-    return Room(tmp_path)
+    return Harness(tmp_path)
 
 
 async def go_program(request: web.Request) -> web.StreamResponse:
@@ -105,75 +105,79 @@ async def go_program(request: web.Request) -> web.StreamResponse:
     return web.Response(body=request.path.rpartition("/")[2].encode())
 
 
-def test_rounds_follow_one_another_and_the_last_comes_to_its_own_end(room: Room, snapshot: SnapshotAssertion) -> None:
+def test_rounds_follow_one_another_and_the_last_comes_to_its_own_end(
+    harness: Harness, snapshot: SnapshotAssertion
+) -> None:
     async def run() -> int:
-        async with room.captures(TARGET, go_program) as captures:
+        async with harness.captures(TARGET, go_program) as captures:
             await captures.begin("deploy")
             captures.report()
-            await room.until(lambda: captures.attached and sum("/profile" in path for path in room.asked) == 3)
+            await harness.until(lambda: captures.attached and sum("/profile" in path for path in harness.asked) == 3)
             captures.stop()
-            stopped = room.ledger.now()
+            stopped = harness.ledger.now()
             await captures.collect()
             return stopped
 
     stopped = asyncio.run(run())
-    assert not room.failed()
-    taken = room.profiles()
+    assert not harness.failed()
+    taken = harness.profiles()
     assert [one.file.rpartition("/")[2] for one in taken] == [
         "deploy-operator-pprof.pb.gz",
         "deploy-operator-pprof-2.pb.gz",
         "deploy-operator-pprof-3.pb.gz",
     ]
-    assert all((room.folder / one.file).read_bytes() == b"profile" for one in taken)
+    assert all((harness.folder / one.file).read_bytes() == b"profile" for one in taken)
     for before, after in itertools.pairwise(taken):
         assert before.started < before.ended <= after.started
     # It says so that it goes beyond the phase.
     assert taken[-1].ended > stopped
-    folders = {path.partition("?")[0].rpartition("/")[0] for path in room.asked}
+    folders = {path.partition("?")[0].rpartition("/")[0] for path in harness.asked}
     assert "\n".join(sorted(folders)) == snapshot
 
 
-def test_next_round_is_at_the_next_leader(room: Room) -> None:
+def test_next_round_is_at_the_next_leader(harness: Harness) -> None:
     async def run() -> None:
-        async with room.captures(TARGET, go_program) as captures:
+        async with harness.captures(TARGET, go_program) as captures:
             await captures.begin("deploy")
-            room.leader = pod("robot-2")
-            await room.until(lambda: captures.attached and any("robot-2" in path for path in room.asked))
+            harness.leader = pod("robot-2")
+            await harness.until(lambda: captures.attached and any("robot-2" in path for path in harness.asked))
             captures.stop()
             await captures.collect()
 
     asyncio.run(run())
-    assert len(room.profiles()) == 2
-    assert not room.failed()
+    assert len(harness.profiles()) == 2
+    assert not harness.failed()
 
 
-def test_nobody_leads(room: Room) -> None:
-    room.leader = None
+def test_no_one_leads(harness: Harness) -> None:
+    harness.leader = None
 
     async def run() -> None:
-        async with room.captures(TARGET, go_program) as captures:
+        async with harness.captures(TARGET, go_program) as captures:
             await captures.begin("deploy")
             captures.report()
             captures.stop()
             await captures.collect()
 
     asyncio.run(run())
-    assert not room.profiles()
-    assert "no pod of operator leads" in room.failed()[0].message
+    assert not harness.profiles()
+    assert "no pod of operator leads" in harness.failed()[0].message
 
 
-def test_stacks_of_a_program_that_tells_them(room: Room) -> None:
+def test_stacks_of_a_program_that_reports_them(harness: Harness) -> None:
     async def tasks(request: web.Request) -> web.StreamResponse:
         return web.Response(text="Task 1\n  waits")
 
-    told = ProfileTarget(process="operator", profiler="pyspy", stacks_at=OfFollowed(pods="operator", port=1, path="/t"))
+    reported = ProfileTarget(
+        process="operator", profiler="pyspy", stacks_at=OfFollowed(pods="operator", port=1, path="/t")
+    )
 
     async def run() -> None:
-        async with room.captures(told, tasks) as captures:
+        async with harness.captures(reported, tasks) as captures:
             await captures.dump("operator")
 
     asyncio.run(run())
-    (lines,) = [record for record in room.records() if isinstance(record, Lines)]
+    (lines,) = [record for record in harness.records() if isinstance(record, Lines)]
     assert lines.lines[:2] == ["Task 1", "  waits"]
     assert any("no process of this host" in line for line in lines.lines)
 
@@ -187,10 +191,10 @@ def test_where_it_is_reached() -> None:
         pods="operator", port=6060, path="/x", via="ip", credentials=Credentials(token_file="t"), scheme="https"
     )
     target = ProfileTarget(process="operator", profiler="pprof", pprof_at=straight)
-    told = at_leader(target, lambda name: pod("a"), access).pprof
-    assert told is not None
-    assert not isinstance(told, ApiUrl)
-    assert (told.url, told.token_file) == ("https://10.0.0.7:6060/x", "t")
+    reported = at_leader(target, lambda name: pod("a"), access).pprof
+    assert reported is not None
+    assert not isinstance(reported, ApiUrl)
+    assert (reported.url, reported.token_file) == ("https://10.0.0.7:6060/x", "t")
     with pytest.raises(ProfileFailed):
         at_leader(TARGET, lambda name: None, access)
 
@@ -221,7 +225,7 @@ def test_the_api_server_is_reached_through_its_proxy(tmp_path: Path) -> None:
     assert asked == [f"CONNECT 127.0.0.1:{port}"]
 
 
-def test_a_proxy_that_refuses_is_told(snapshot: SnapshotAssertion) -> None:
+def test_a_proxy_that_refuses_is_reported(snapshot: SnapshotAssertion) -> None:
     with serving(lambda request: Reply()) as port:
         access = Access(server="https://api.example:6443", token="secret", proxy=f"http://me:word@127.0.0.1:{port}")
         with pytest.raises(ConnectionRefusedError) as caught:

@@ -55,7 +55,7 @@ def failure(address: Address, file: Path) -> ProfileFailed:
 
 
 @pytest.mark.parametrize("arguments", [(), ("-tls",)], ids=["plain", "tls"])
-def test_a_profile_ends_when_it_is_told_to(program: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_profile_ends_when_it_is_reported_to(program: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     with goprogram.running(program, *arguments) as (process, address):
         assert b"main.heavy" in taken(address, tmp_path / "cpu.pb.gz", process)
         # And the next one is not refused: the first is over.
@@ -67,7 +67,7 @@ def test_a_phase_shorter_than_one_sample_has_a_profile(program: Path, tmp_path: 
         assert b"cpu" in taken(address, tmp_path / "cpu.pb.gz")
 
 
-def test_a_token_is_sent_and_a_wrong_one_is_told(program: Path, tmp_path: Path) -> None:
+def test_a_token_is_sent_and_a_wrong_one_is_reported(program: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("open-sesame\n")
     with goprogram.running(program, "-token", "open-sesame", "-tls") as (process, address):
@@ -76,7 +76,7 @@ def test_a_token_is_sent_and_a_wrong_one_is_told(program: Path, tmp_path: Path) 
         assert "token: true" in failure(address, tmp_path / "none.pb.gz").line
 
 
-def test_an_unknown_certificate_is_told(program: Path, tmp_path: Path) -> None:
+def test_an_unknown_certificate_is_reported(program: Path, tmp_path: Path) -> None:
     with goprogram.running(program, "-tls") as (_, address):
         stranger = msgspec.structs.replace(address, ca_file="")
         assert "insecure_skip_verify" in failure(stranger, tmp_path / "cpu.pb.gz").line
@@ -91,7 +91,7 @@ def test_an_unknown_certificate_is_told(program: Path, tmp_path: Path) -> None:
         ("broken", "HTTP 500: the profiler is out of order"),
     ],
 )
-def test_an_endpoint_that_refuses_is_told_at_once(program: Path, tmp_path: Path, mode: str, message: str) -> None:
+def test_an_endpoint_that_refuses_is_reported_at_once(program: Path, tmp_path: Path, mode: str, message: str) -> None:
     with goprogram.running(program, "-mode", mode) as (_, address):
         error = failure(address, tmp_path / "cpu.pb.gz")
         assert message in error.line
@@ -104,8 +104,8 @@ def test_a_write_timeout_of_the_server_does_not_cut_a_profile(program: Path, tmp
 
 
 def test_an_older_go_refuses_for_its_write_timeout(snapshot: SnapshotAssertion) -> None:
-    told = Refused(400, "profile duration exceeds server's WriteTimeout")
-    assert pprof.explained("http://x", told).line == snapshot
+    reported = Refused(400, "profile duration exceeds server's WriteTimeout")
+    assert pprof.explained("http://x", reported).line == snapshot
 
 
 @pytest.mark.parametrize("mode", ["never", "slow"])
@@ -114,11 +114,11 @@ def test_an_endpoint_that_never_ends_is_given_up(
 ) -> None:
     monkeypatch.setattr(pprof, "FINISH_S", 0.5)
     with goprogram.running(program, "-mode", mode) as (_, address):
-        told = failure(address, tmp_path / "cpu.pb.gz").line
-        assert masked(told, {address.url: "url"}) == snapshot
+        reported = failure(address, tmp_path / "cpu.pb.gz").line
+        assert masked(reported, {address.url: "url"}) == snapshot
 
 
-def test_a_second_profile_is_told_that_the_first_is_busy(program: Path, tmp_path: Path) -> None:
+def test_a_second_profile_is_reported_that_the_first_is_busy(program: Path, tmp_path: Path) -> None:
     async def both(address: Address) -> ProfileFailed:
         first = await Pprof.attached(address, tmp_path / "first.pb.gz")
         with pytest.raises(ProfileFailed) as caught:
@@ -146,7 +146,7 @@ def test_a_process_that_ends_takes_its_profile_with_it(program: Path, tmp_path: 
         assert "the process has ended" in caught.value.line.lower()
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_no_one_listens(tmp_path: Path) -> None:
     assert "No process listens" in failure(Address(url="http://127.0.0.1:1/debug/pprof"), tmp_path / "x").line
 
 

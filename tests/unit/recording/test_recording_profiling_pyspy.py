@@ -115,7 +115,7 @@ def test_a_target_that_ends_leaves_its_profile(busy: subprocess.Popen[str], tmp_
     assert taken.samples == counted(tmp_path / "profile.txt")
 
 
-def test_a_target_that_has_ended_is_told(tmp_path: Path) -> None:
+def test_a_target_that_has_ended_is_reported(tmp_path: Path) -> None:
     process = started(IDLE)
     gone = named(process)
     ended(process)
@@ -124,7 +124,7 @@ def test_a_target_that_has_ended_is_told(tmp_path: Path) -> None:
     assert "The process had ended" in caught.value.line
 
 
-def test_a_process_that_is_not_python_is_told(tmp_path: Path) -> None:
+def test_a_process_that_is_not_python_is_reported(tmp_path: Path) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         target = identity(process.pid)
         assert target is not None
@@ -175,7 +175,7 @@ echo '    0: Permission denied (os error 13)'
 exit 1"""
 
 
-def test_a_kernel_that_permits_no_ptrace_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_a_kernel_that_permits_no_ptrace_is_reported_with_the_remedy(tmp_path: Path) -> None:
     own = identity(os.getpid())
     assert own is not None
     with pytest.raises(ProfileFailed) as caught:
@@ -279,7 +279,7 @@ asyncio.run(main())
 """
 
 
-def test_a_profiler_dies_with_whoever_started_it(busy: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_a_profiler_dies_with_the_process_that_started_it(busy: subprocess.Popen[str], tmp_path: Path) -> None:
     file = tmp_path / "profile.txt"
     command = [sys.executable, "-c", RECORDS_AND_WAITS, str(busy.pid), str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as recorder:
@@ -304,7 +304,7 @@ def test_stacks_of_a_process_and_of_one_that_is_being_profiled(busy: subprocess.
         assert "réconcile" in text
 
 
-def test_stacks_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_stacks_that_cannot_be_read_are_reported(tmp_path: Path) -> None:
     own = identity(os.getpid())
     assert own is not None
     with pytest.raises(ProfileFailed, match="not permitted"):

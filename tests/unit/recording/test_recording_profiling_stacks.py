@@ -101,12 +101,12 @@ def test_nothing_at_all_is_a_failure() -> None:
         assert "stacks.url in its definition" in dumped(nowhere, process)[0]
 
 
-def test_the_reference_operator_tells_its_tasks() -> None:
+def test_the_reference_operator_reports_its_tasks() -> None:
     made = command.launch(load("reference"), {name: f"<{name}>" for name in PROVIDED}, environ={})
     assert made.stacks == Address(url="http://127.0.0.1:<health_port>/debug/tasks")
 
 
-def test_the_plan_keeps_where_stacks_are_told() -> None:
+def test_the_plan_keeps_where_stacks_are_reported() -> None:
     with operator() as (target, process):
         chosen = plan("auto", process="operator", pid=process.pid, pprof=None, stacks=target.stacks)
     assert chosen == target

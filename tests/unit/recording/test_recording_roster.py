@@ -43,10 +43,10 @@ class Kept:
     """A roster on a journal, and a file that it is told of."""
 
     def __init__(self, folder: Path) -> None:
-        self.told: list[Update] = []
+        self.reported: list[Update] = []
         self.file = folder / "container_processes.json"
         self._path = folder / "recording.jsonl"
-        self._ledger = Ledger(journal.Writer(self._path), RecorderClock(), self.told.append)
+        self._ledger = Ledger(journal.Writer(self._path), RecorderClock(), self.reported.append)
         opened = Opened(at=0, schema_version=SCHEMA_VERSION, run="r", test="t", version="0", machine=machine())
         self._ledger.add(opened)
         self.roster = Roster(self._ledger, file=None, wanted=(), extra={})
@@ -82,7 +82,7 @@ def test_a_takeover_is_no_end_and_the_old_one_is_read_a_last_time(
     kept = asyncio.run(script())
     found = kept.records()
     assert not any(isinstance(record, ProcessGone) for record in found)
-    assert not any(isinstance(update, ProcessExited) for update in kept.told)
+    assert not any(isinstance(update, ProcessExited) for update in kept.reported)
     after = found[4:]
     read = [(record.process, record.pid) for record in after if isinstance(record, CpuRead)]
     assert read == [("operator", first.pid), ("replica/b", second.pid), ("operator", second.pid)]
@@ -107,7 +107,7 @@ def has_ended(program: subprocess.Popen[bytes]) -> None:
     os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
 
 
-def test_an_end_is_told_though_the_file_is_faster(tmp_path: Path, programs: list[subprocess.Popen[bytes]]) -> None:
+def test_an_end_is_reported_though_the_file_is_faster(tmp_path: Path, programs: list[subprocess.Popen[bytes]]) -> None:
     first, second = programs
 
     async def script() -> Kept:

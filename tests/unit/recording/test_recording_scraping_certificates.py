@@ -10,7 +10,7 @@ from pytest_grovescale.cluster import pki
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.recording.records import Scraped, SourceFailed
 from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
-from tests.unit.recording.scraping_room import Room, reply, scraping, serving
+from tests.unit.recording.scraping_harness import Harness, reply, scraping, serving
 
 
 def written(folder: Path) -> tuple[ssl.SSLContext, Address]:
@@ -41,43 +41,43 @@ def target(address: Address, port: int, **changed: str) -> ScrapeTarget:
 
 
 def test_a_client_certificate_opens_the_metrics(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         tls, address = written(tmp_path)
         async with serving(ssl=tls) as endpoint:
             endpoint.replies["/metrics"] = reply("a 1\n")
-            async with scraping(tmp_path, target(address, endpoint.port)) as room:
-                await room.scrapers.edge("start:p")
-                await room.scrapers.edge("end:p")
-                room.scrapers.add(target(address, endpoint.port, cert_file="", key_file=""))
-                await room.scrapers.edge("start:q")
-                room.scrapers.add(target(address, endpoint.port, key_file="/nonexistent/reader.key"))
-                await room.scrapers.edge("end:q")
-        return room
+            async with scraping(tmp_path, target(address, endpoint.port)) as harness:
+                await harness.scrapers.edge("start:p")
+                await harness.scrapers.edge("end:p")
+                harness.scrapers.add(target(address, endpoint.port, cert_file="", key_file=""))
+                await harness.scrapers.edge("start:q")
+                harness.scrapers.add(target(address, endpoint.port, key_file="/nonexistent/reader.key"))
+                await harness.scrapers.edge("end:q")
+        return harness
 
-    room = asyncio.run(run())
-    assert [scrape.edge for scrape in room.records(Scraped)] == ["start:p", "end:p"]
+    harness = asyncio.run(run())
+    assert [scrape.edge for scrape in harness.records(Scraped)] == ["start:p", "end:p"]
     # With TLS 1.3 a server tells only after the handshake that it wants a certificate, by hanging up.
-    _, second = room.records(SourceFailed)
+    _, second = harness.records(SourceFailed)
     assert "/nonexistent/reader.key" in second.message
 
 
 def test_certificates_that_were_replaced_are_read_again(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         tls, address = written(tmp_path)
         async with serving(ssl=tls) as before:
             before.replies["/metrics"] = reply("a 1\n")
-            async with scraping(tmp_path, target(address, before.port)) as room:
-                await room.scrapers.edge("start:p")
+            async with scraping(tmp_path, target(address, before.port)) as harness:
+                await harness.scrapers.edge("start:p")
                 tls, address = written(tmp_path)
                 async with serving(ssl=tls) as after:
                     after.replies["/metrics"] = reply("a 2\n")
-                    room.scrapers.add(target(address, after.port))
-                    await room.scrapers.edge("end:p")
-                    await room.scrapers.close()
-        return room
+                    harness.scrapers.add(target(address, after.port))
+                    await harness.scrapers.edge("end:p")
+                    await harness.scrapers.close()
+        return harness
 
-    room = asyncio.run(run())
-    assert [scrape.samples for scrape in room.records(Scraped)] == [{"a": 1}, {"a": 2}]
+    harness = asyncio.run(run())
+    assert [scrape.samples for scrape in harness.records(Scraped)] == [{"a": 1}, {"a": 2}]
 
 
 def test_one_that_hangs_in_its_tls_is_left_at_once(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_one_that_hangs_in_its_tls_is_left_at_once(tmp_path: Path) -> None:
         tls, address = written(tmp_path)
         async with serving(ssl=tls) as endpoint:
             endpoint.replies["/metrics"] = silent
-            async with scraping(tmp_path, target(address, endpoint.port), interval=0.02) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, target(address, endpoint.port), interval=0.02) as harness:
+                harness.scrapers.run()
                 await endpoint.until_asked("/metrics")
             # No goodbye is waited for: `scraping` has looked that nothing of it is left.
 

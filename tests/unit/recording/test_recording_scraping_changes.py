@@ -127,15 +127,15 @@ def _at_edge(record: AnyRecord, edge: str) -> AnyRecord:
 
 
 @given(expositions(), expositions())
-def test_what_has_not_changed_is_not_told(first: Exposition, second: Exposition) -> None:
+def test_what_has_not_changed_is_not_reported(first: Exposition, second: Exposition) -> None:
     again = changes(first, first, target="t", at=1)
     assert again == Scraped(at=1, target="t")
-    told = changes(first, second, target="t", at=1)
-    for series in told.samples.keys() | told.special.keys():
-        assert first.samples.get(series) != second.samples[series] or series in told.gone
+    reported = changes(first, second, target="t", at=1)
+    for series in reported.samples.keys() | reported.special.keys():
+        assert first.samples.get(series) != second.samples[series] or series in reported.gone
 
 
-def test_a_value_written_otherwise_is_told_again() -> None:
+def test_a_value_written_otherwise_is_reported_again() -> None:
     first, second = (Exposition(families={}, samples={"a": text, "b": "NaN"}) for text in ("1", "1.0"))
     assert changes(first, second, target="t", at=1).samples == {"a": 1.0}
 

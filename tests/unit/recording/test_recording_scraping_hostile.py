@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSeen
 from pytest_grovescale.recording.scraping import target as target_module
-from tests.unit.recording.scraping_room import TEXT, Reply, Room, reply, scraping, serving
+from tests.unit.recording.scraping_harness import TEXT, Harness, Reply, reply, scraping, serving
 
 GOOD = reply("good_total 1\n")
 
@@ -77,47 +77,47 @@ def test_it_is_marked_and_the_rest_unharmed(
     never_ends = HOSTILE[kind][1] == "no answer within"
     monkeypatch.setattr(target_module, "TIMEOUT_S", 1.0 if never_ends else 60.0)
 
-    async def run() -> Room:
+    async def run() -> Harness:
         worst, _ = HOSTILE[kind]
         async with serving() as endpoint:
             targets = endpoint.target("bad", GOOD), endpoint.target("good", GOOD)
-            async with scraping(tmp_path, *targets) as room:
-                await room.scrapers.edge("start:p")
+            async with scraping(tmp_path, *targets) as harness:
+                await harness.scrapers.edge("start:p")
                 endpoint.replies["/bad"] = worst
-                await room.scrapers.edge("end:p")
+                await harness.scrapers.edge("end:p")
                 endpoint.replies["/bad"] = reply("good_total 2\n")
-                await room.scrapers.edge("start:q")
-        return room
+                await harness.scrapers.edge("start:q")
+        return harness
 
-    room = asyncio.run(run())
-    (failed,) = room.records(SourceFailed)
+    harness = asyncio.run(run())
+    (failed,) = harness.records(SourceFailed)
     assert failed.source == "scrape:bad"
     assert HOSTILE[kind][1] in failed.message
     assert "/bad: " in failed.message
     assert re.sub(r"\d[\d.]*(?: m?s|m\d+s)", "<age>", failed.message.rpartition("; ")[2]) == snapshot
-    assert [scrape.edge for scrape in room.scrapes("good")] == ["start:p", "end:p", "start:q"]
+    assert [scrape.edge for scrape in harness.scrapes("good")] == ["start:p", "end:p", "start:q"]
     # Nothing of a bad answer is taken in, and the next good one is told against the last good one.
-    assert [(scrape.edge, scrape.samples) for scrape in room.scrapes("bad")] == [
+    assert [(scrape.edge, scrape.samples) for scrape in harness.scrapes("bad")] == [
         ("start:p", {"good_total": 1}),
         ("start:q", {"good_total": 2}),
     ]
-    assert [seen.target for seen in room.records(TargetSeen)].count("bad") == 2
+    assert [seen.target for seen in harness.records(TargetSeen)].count("bad") == 2
 
 
 def test_a_restart_in_the_middle_of_a_scrape_loses_that_scrape_only(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             target = endpoint.target("it", reply("requests_total 900\nold 1\n"))
-            async with scraping(tmp_path, target) as room:
-                await room.scrapers.edge("start:p")
+            async with scraping(tmp_path, target) as harness:
+                await harness.scrapers.edge("start:p")
                 endpoint.replies["/it"] = reply("requests_total 90", length=40)
-                await room.scrapers.edge("end:p")
+                await harness.scrapers.edge("end:p")
                 endpoint.replies["/it"] = reply("requests_total 3\n")
-                await room.scrapers.edge("start:q")
-        return room
+                await harness.scrapers.edge("start:q")
+        return harness
 
-    room = asyncio.run(run())
-    assert [(scrape.samples, scrape.gone) for scrape in room.scrapes("it")] == [
+    harness = asyncio.run(run())
+    assert [(scrape.samples, scrape.gone) for scrape in harness.scrapes("it")] == [
         ({"requests_total": 900, "old": 1}, []),
         ({"requests_total": 3}, ["old"]),
     ]
@@ -127,12 +127,12 @@ def test_values_that_are_no_numbers_and_families_that_change_their_type(tmp_path
     first = "# TYPE a counter\na NaN\nb +Inf\nc -Inf\nd 1\n"
     second = "# TYPE a gauge\na NaN\nb 1\nc -Inf\nd NaN\n"
 
-    async def run() -> Room:
-        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", reply(first))) as room:
-            await room.scrapers.edge("start:p")
+    async def run() -> Harness:
+        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", reply(first))) as harness:
+            await harness.scrapers.edge("start:p")
             endpoint.replies["/it"] = reply(second)
-            await room.scrapers.edge("end:p")
-        return room
+            await harness.scrapers.edge("end:p")
+        return harness
 
     before, after = asyncio.run(run()).records(Scraped)
     assert (before.samples, before.special) == ({"d": 1}, {"a": "NaN", "b": "+Inf", "c": "-Inf"})
@@ -142,13 +142,13 @@ def test_values_that_are_no_numbers_and_families_that_change_their_type(tmp_path
 
 
 def test_no_targets_at_all(tmp_path: Path) -> None:
-    async def run() -> Room:
-        async with scraping(tmp_path, interval=0.01) as room:
-            room.scrapers.run()
-            await room.scrapers.edge("start:p")
-            room.scrapers.run()
-            room.scrapers.remove("nothing")
-        return room
+    async def run() -> Harness:
+        async with scraping(tmp_path, interval=0.01) as harness:
+            harness.scrapers.run()
+            await harness.scrapers.edge("start:p")
+            harness.scrapers.run()
+            harness.scrapers.remove("nothing")
+        return harness
 
     assert not asyncio.run(run()).records(Scraped)
 
@@ -156,22 +156,22 @@ def test_no_targets_at_all(tmp_path: Path) -> None:
 def test_credentials_in_labels_are_blotted_out(tmp_path: Path) -> None:
     token = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVz.c2lnbmF0dXJl"
 
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             said = f'a{{t="{token}"}} 1\nb 1\n# HELP b of {token}\n'
-            async with scraping(tmp_path, endpoint.target("it", reply(said))) as room:
-                await room.scrapers.edge("start:p")
+            async with scraping(tmp_path, endpoint.target("it", reply(said))) as harness:
+                await harness.scrapers.edge("start:p")
                 endpoint.replies["/it"] = reply(said.replace(" 1\n", " 2\n"))
-                await room.scrapers.edge("end:p")
+                await harness.scrapers.edge("end:p")
                 endpoint.replies["/it"] = reply("b 2\n")
-                await room.scrapers.edge("start:q")
-        return room
+                await harness.scrapers.edge("start:q")
+        return harness
 
-    room = asyncio.run(run())
+    harness = asyncio.run(run())
     blotted = 'a{t="[redacted]"}'
-    assert [(s.samples, s.gone) for s in room.records(Scraped)] == [
+    assert [(s.samples, s.gone) for s in harness.records(Scraped)] == [
         ({blotted: 1, "b": 1}, []),
         ({blotted: 2, "b": 2}, []),
         ({}, [blotted]),
     ]
-    assert token not in room.path.read_text()
+    assert token not in harness.path.read_text()

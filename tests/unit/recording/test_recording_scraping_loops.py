@@ -14,7 +14,7 @@ from pytest_grovescale.exposition.reader import Reader
 from pytest_grovescale.recording.record_writer import RecorderClock
 from pytest_grovescale.recording.records import AnyRecord, Scraped, SourceFailed, TargetGone, TargetSeen
 from pytest_grovescale.recording.scraping import target as target_module
-from tests.unit.recording.scraping_room import Endpoint, Room, reply, scraping, serving, until
+from tests.unit.recording.scraping_harness import Endpoint, Harness, reply, scraping, serving, until
 
 TICK = 0.02
 
@@ -30,26 +30,26 @@ class Gate:
         await reply("a 1\n")(writer)
 
 
-def test_every_target_is_scraped_again_and_again_and_told_what_is_spoken(tmp_path: Path) -> None:
-    async def run() -> tuple[Room, Endpoint]:
+def test_every_target_is_scraped_again_and_again_and_reported_what_is_spoken(tmp_path: Path) -> None:
+    async def run() -> tuple[Harness, Endpoint]:
         async with serving() as endpoint:
             targets = [endpoint.target(name, reply(f"{name} 1\n")) for name in "abc"]
-            async with scraping(tmp_path, *targets, interval=TICK) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, *targets, interval=TICK) as harness:
+                harness.scrapers.run()
                 for name in "abc":
                     await endpoint.until_asked(f"/{name}", 5)
-        return room, endpoint
+        return harness, endpoint
 
-    room, endpoint = asyncio.run(run())
+    harness, endpoint = asyncio.run(run())
     for name in "abc":
-        first, *others = room.scrapes(name)
+        first, *others = harness.scrapes(name)
         assert (first.samples, first.edge) == ({name: 1}, "")
         # Nothing changed: that it was scraped is all there is to say.
         assert all(other == Scraped(at=other.at, target=name, took_ns=other.took_ns) for other in others)
         assert len(others) >= 3
     assert "application/vnd.google.protobuf" in endpoint.heads[0]
     assert "Accept-Encoding: identity" in endpoint.heads[0]
-    assert [seen.url for seen in room.records(TargetSeen) if seen.target == "a"] == [endpoint.url("/a")]
+    assert [seen.url for seen in harness.records(TargetSeen) if seen.target == "a"] == [endpoint.url("/a")]
 
 
 def test_an_answer_that_takes_long_to_read_was_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,42 +64,42 @@ def test_an_answer_that_takes_long_to_read_was_an_answer(tmp_path: Path, monkeyp
     monkeypatch.setattr(target_module, "_LARGE", 0)
     monkeypatch.setattr(Reader, "read", slowly)
 
-    async def run() -> Room:
-        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", reply("a 1\n"))) as room:
-            await room.scrapers.edge("start:p")
-        return room
+    async def run() -> Harness:
+        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", reply("a 1\n"))) as harness:
+            await harness.scrapers.edge("start:p")
+        return harness
 
-    room = asyncio.run(run())
-    assert [scrape.samples for scrape in room.scrapes("it")] == [{"a": 1}]
-    assert not room.records(SourceFailed)
+    harness = asyncio.run(run())
+    assert [scrape.samples for scrape in harness.scrapes("it")] == [{"a": 1}]
+    assert not harness.records(SourceFailed)
 
 
 def test_one_that_is_wanted_soon_is_scraped_before_its_time_and_only_where_it_has_a_schedule(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             targets = [endpoint.target(name, reply(f"{name} 1\n")) for name in "ab"]
-            async with scraping(tmp_path, *targets, interval=3600) as room:
-                room.scrapers.soon("a")
-                room.scrapers.run()
+            async with scraping(tmp_path, *targets, interval=3600) as harness:
+                harness.scrapers.soon("a")
+                harness.scrapers.run()
                 for count in (1, 2):
-                    room.scrapers.soon("a")
-                    await until(lambda count=count: len(room.scrapes("a")) == count)  # type: ignore[misc]
-        return room
+                    harness.scrapers.soon("a")
+                    await until(lambda count=count: len(harness.scrapes("a")) == count)  # type: ignore[misc]
+        return harness
 
     assert not asyncio.run(run()).scrapes("b")
 
 
-def test_one_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
-    async def run() -> Room:
+def test_one_that_hangs_keeps_no_one_waiting(tmp_path: Path) -> None:
+    async def run() -> Harness:
         async with serving() as endpoint:
             hanging = [endpoint.target(f"hangs-{number}", Gate()) for number in range(20)]
             good = endpoint.target("good", reply("a 1\n"))
-            async with scraping(tmp_path, *hanging, good, interval=TICK) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, *hanging, good, interval=TICK) as harness:
+                harness.scrapers.run()
                 await endpoint.until_asked("/hangs-0")
-                before = len(room.scrapes("good"))
-                await until(lambda: len(room.scrapes("good")) >= before + 10)
-        return room
+                before = len(harness.scrapes("good"))
+                await until(lambda: len(harness.scrapes("good")) >= before + 10)
+        return harness
 
     assert not asyncio.run(run()).records(SourceFailed)
 
@@ -109,8 +109,8 @@ def test_a_slow_one_is_asked_less_often_and_has_nothing_to_catch_up_with(tmp_pat
         gate = Gate()
         async with serving() as endpoint:
             slow, other = endpoint.target("slow", gate), endpoint.target("other", reply("a 1\n"))
-            async with scraping(tmp_path, slow, other, interval=TICK) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, slow, other, interval=TICK) as harness:
+                harness.scrapers.run()
                 await endpoint.until_asked("/slow")
                 asked = endpoint.asked.count("/other")
                 await endpoint.until_asked("/other", asked + 20)
@@ -118,7 +118,7 @@ def test_a_slow_one_is_asked_less_often_and_has_nothing_to_catch_up_with(tmp_pat
                 gate.open.set()
                 asked = endpoint.asked.count("/other")
                 await endpoint.until_asked("/other", asked + 2)
-                await room.scrapers.halt()
+                await harness.scrapers.halt()
         return endpoint
 
     # Twenty of its ticks went by; in two more it is asked about twice, not twenty times.
@@ -126,19 +126,19 @@ def test_a_slow_one_is_asked_less_often_and_has_nothing_to_catch_up_with(tmp_pat
 
 
 def test_an_edge_takes_the_place_of_what_the_loops_do(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         gate = Gate()
-        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", gate), interval=TICK) as room:
-            room.scrapers.run()
+        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", gate), interval=TICK) as harness:
+            harness.scrapers.run()
             await endpoint.until_asked("/it")
             gate.open.set()
-            await room.scrapers.edge("start:p")
+            await harness.scrapers.edge("start:p")
             asked = len(endpoint.asked)
             assert not any(task.get_name() == "scrape it" for task in asyncio.all_tasks())
-            room.scrapers.run(rest=True)
+            harness.scrapers.run(rest=True)
             await endpoint.until_asked("/it", asked + 1)
-            await room.scrapers.edge("end:p")
-        return room
+            await harness.scrapers.edge("end:p")
+        return harness
 
     edges = [scrape.edge for scrape in asyncio.run(run()).records(Scraped)]
     assert edges[0] == "start:p"
@@ -157,32 +157,32 @@ def test_at_an_edge_no_time_limit_runs_out_on_our_own_work(tmp_path: Path, monke
 
     monkeypatch.setattr(Reader, "read", slowly)
 
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             targets = [endpoint.target(f"t{number}", reply("a 1\n")) for number in range(40)]
-            async with scraping(tmp_path, *targets) as room:
-                await room.scrapers.edge("start:p")
-        return room
+            async with scraping(tmp_path, *targets) as harness:
+                await harness.scrapers.edge("start:p")
+        return harness
 
-    room = asyncio.run(run())
-    assert not room.records(SourceFailed)
-    assert len(room.records(Scraped)) == 40
+    harness = asyncio.run(run())
+    assert not harness.records(SourceFailed)
+    assert len(harness.records(Scraped)) == 40
 
 
 def test_a_wall_clock_that_is_set_moves_no_scrape(tmp_path: Path) -> None:
     ahead = [0]
     clock = RecorderClock(wall=lambda: time.time_ns() + ahead[0])
 
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             target = endpoint.target("it", reply("a 1\n"))
-            async with scraping(tmp_path, target, interval=TICK, clock=clock) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, target, interval=TICK, clock=clock) as harness:
+                harness.scrapers.run()
                 for step in (3_600 * 10**9, -7_200 * 10**9):
                     ahead[0] += step
                     asked = len(endpoint.asked)
                     await endpoint.until_asked("/it", asked + 3)
-        return room
+        return harness
 
     scrapes = asyncio.run(run()).scrapes("it")
     assert all(0 < later.at - earlier.at < 60 * 10**9 for earlier, later in itertools.pairwise(scrapes))
@@ -190,44 +190,44 @@ def test_a_wall_clock_that_is_set_moves_no_scrape(tmp_path: Path) -> None:
 
 
 def test_without_an_interval_only_edges_are_scraped(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             never = endpoint.target("never", reply("a 1\n"), interval_s=0)
             often = endpoint.target("often", reply("a 1\n"), interval_s=TICK)
-            async with scraping(tmp_path, never, often, interval=5.0) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, never, often, interval=5.0) as harness:
+                harness.scrapers.run()
                 await endpoint.until_asked("/often", 3)
-                await room.scrapers.edge("start:p")
-        return room
+                await harness.scrapers.edge("start:p")
+        return harness
 
-    room = asyncio.run(run())
-    assert [scrape.edge for scrape in room.scrapes("never")] == ["start:p"]
-    assert len(room.scrapes("often")) >= 3
+    harness = asyncio.run(run())
+    assert [scrape.edge for scrape in harness.scrapes("never")] == ["start:p"]
+    assert len(harness.scrapes("often")) >= 3
 
 
-def test_a_failure_is_told_when_it_is_new_and_at_edges(tmp_path: Path) -> None:
+def test_a_failure_is_reported_when_it_is_new_and_at_edges(tmp_path: Path) -> None:
     broken = reply("", status="500 Broken")
 
-    async def run() -> Room:
-        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", broken), interval=TICK) as room:
-            room.scrapers.run()
+    async def run() -> Harness:
+        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", broken), interval=TICK) as harness:
+            harness.scrapers.run()
             await endpoint.until_asked("/it", 5)
             endpoint.replies["/it"] = reply("a 1\n")
-            await until(lambda: room.records(Scraped))
+            await until(lambda: harness.records(Scraped))
             endpoint.replies["/it"] = broken
             asked = len(endpoint.asked)
             await endpoint.until_asked("/it", asked + 5)
             endpoint.replies["/it"] = reply("no exposition\n")
             await endpoint.until_asked("/it", asked + 10)
-            await room.scrapers.edge("start:p")
-        return room
+            await harness.scrapers.edge("start:p")
+        return harness
 
-    room = asyncio.run(run())
-    story = [_told(record) for record in room.all() if isinstance(record, SourceFailed | TargetSeen)]
+    harness = asyncio.run(run())
+    story = [_reported(record) for record in harness.all() if isinstance(record, SourceFailed | TargetSeen)]
     assert story == ["HTTP 500, it has never answered", "seen", "HTTP 500", "line 1", "line 1"]
 
 
-def _told(record: AnyRecord) -> str:
+def _reported(record: AnyRecord) -> str:
     if not isinstance(record, SourceFailed):
         return "seen"
     assert ("never answered" in record.message) != record.message.endswith(" old")
@@ -242,77 +242,77 @@ def test_one_that_flaps_is_up_and_down_and_no_trouble_to_others(tmp_path: Path) 
         answers.reverse()
         await answers[0](writer)
 
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             flaps, good = endpoint.target("flaps", flapping), endpoint.target("good", reply("a 1\n"))
-            async with scraping(tmp_path, flaps, good, interval=TICK) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, flaps, good, interval=TICK) as harness:
+                harness.scrapers.run()
                 await endpoint.until_asked("/flaps", 20)
                 await endpoint.until_asked("/good", 20)
-        return room
+        return harness
 
-    room = asyncio.run(run())
-    mine = [type(r) for r in room.all() if isinstance(r, SourceFailed | TargetSeen) and "good" not in str(r)]
+    harness = asyncio.run(run())
+    mine = [type(r) for r in harness.all() if isinstance(r, SourceFailed | TargetSeen) and "good" not in str(r)]
     assert len(mine) >= 15
     assert all(one is not other for one, other in itertools.pairwise(mine))
-    assert all(scrape.samples == {} for scrape in room.scrapes("flaps")[1:])
+    assert all(scrape.samples == {} for scrape in harness.scrapes("flaps")[1:])
 
 
 def test_targets_come_and_go_while_others_are_scraped(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             stays = endpoint.target("stays", reply("a 1\n"))
             comes = endpoint.target("comes", reply("b 1\n"))
-            async with scraping(tmp_path, stays, interval=TICK) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, stays, interval=TICK) as harness:
+                harness.scrapers.run()
                 for _ in range(10):
-                    room.scrapers.add(comes)
+                    harness.scrapers.add(comes)
                     asked = endpoint.asked.count("/comes")
                     await endpoint.until_asked("/comes", asked + 1)
-                    await until(lambda: room.scrapes("comes"))
-                    room.scrapers.remove("comes")
+                    await until(lambda: harness.scrapes("comes"))
+                    harness.scrapers.remove("comes")
                 asked = endpoint.asked.count("/stays")
                 await endpoint.until_asked("/stays", asked + 2)
-        return room
+        return harness
 
-    room = asyncio.run(run())
-    assert {gone.target for gone in room.records(TargetGone)} == {"comes"}
-    told = [type(record) for record in room.all() if getattr(record, "target", "") == "comes"]
+    harness = asyncio.run(run())
+    assert {gone.target for gone in harness.records(TargetGone)} == {"comes"}
+    reported = [type(record) for record in harness.all() if getattr(record, "target", "") == "comes"]
     # Each life begins with all of it, and nothing is heard of it after its end.
-    lives = "".join({TargetSeen: "s", Scraped: "r", TargetGone: "g"}[kind] for kind in told)
+    lives = "".join({TargetSeen: "s", Scraped: "r", TargetGone: "g"}[kind] for kind in reported)
     assert all(life.startswith("sr") for life in lives.rstrip("g").split("g") if life)
-    assert not any(scrape.gone for scrape in room.scrapes("comes"))
+    assert not any(scrape.gone for scrape in harness.scrapes("comes"))
 
 
 def test_a_known_name_goes_on_elsewhere_with_its_history(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         async with (
             serving() as endpoint,
             serving() as other,
-            scraping(tmp_path, endpoint.target("it", reply("a 1\nb 1\n"))) as room,
+            scraping(tmp_path, endpoint.target("it", reply("a 1\nb 1\n"))) as harness,
         ):
-            await room.scrapers.edge("start:p")
-            room.scrapers.add(other.target("it", reply("a 1\nb 2\n")))
-            await room.scrapers.edge("end:p")
-        return room
+            await harness.scrapers.edge("start:p")
+            harness.scrapers.add(other.target("it", reply("a 1\nb 2\n")))
+            await harness.scrapers.edge("end:p")
+        return harness
 
-    room = asyncio.run(run())
-    assert [scrape.samples for scrape in room.scrapes("it")] == [{"a": 1, "b": 1}, {"b": 2}]
-    assert len({seen.url for seen in room.records(TargetSeen)}) == 2
+    harness = asyncio.run(run())
+    assert [scrape.samples for scrape in harness.scrapes("it")] == [{"a": 1, "b": 1}, {"b": 2}]
+    assert len({seen.url for seen in harness.records(TargetSeen)}) == 2
 
 
 def test_large_answers_are_read_beside_the_loop(tmp_path: Path) -> None:
     body = "".join(f'a{{n="{number}"}} 1\n' for number in range(20_000))
 
-    async def run() -> Room:
-        async with serving() as endpoint, scraping(tmp_path, endpoint.target("large", reply(body))) as room:
-            await room.scrapers.edge("start:p")
-            scrape = asyncio.create_task(room.scrapers.edge("end:p"))
+    async def run() -> Harness:
+        async with serving() as endpoint, scraping(tmp_path, endpoint.target("large", reply(body))) as harness:
+            await harness.scrapers.edge("start:p")
+            scrape = asyncio.create_task(harness.scrapers.edge("end:p"))
             await endpoint.until_asked("/large", 2)
             scrape.cancel()
             await asyncio.wait({scrape})
-            await room.scrapers.edge("start:q")
-        return room
+            await harness.scrapers.edge("start:q")
+        return harness
 
     scrapes = asyncio.run(run()).scrapes("large")
     assert [(scrape.edge, len(scrape.samples)) for scrape in scrapes if scrape.edge != "end:p"] == [
@@ -321,19 +321,19 @@ def test_large_answers_are_read_beside_the_loop(tmp_path: Path) -> None:
     ]
 
 
-def test_a_defect_of_ours_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_defect_of_ours_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: object, **others: object) -> None:
         raise RuntimeError("a defect")
 
-    async def run() -> Room:
+    async def run() -> Harness:
         async with (
             serving() as endpoint,
-            scraping(tmp_path, endpoint.target("it", reply("a 1\n")), interval=TICK) as room,
+            scraping(tmp_path, endpoint.target("it", reply("a 1\n")), interval=TICK) as harness,
         ):
             monkeypatch.setattr(target_module, "changes", broken)
-            room.scrapers.run()
-            await until(lambda: room.records(SourceFailed))
-        return room
+            harness.scrapers.run()
+            await until(lambda: harness.records(SourceFailed))
+        return harness
 
     (failed,) = asyncio.run(run()).records(SourceFailed)
     assert failed.message == "RuntimeError: a defect"

@@ -21,7 +21,7 @@ from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGon
 from pytest_grovescale.recording.scrape_targets import OfPods, OfService, ScrapeTarget
 from pytest_grovescale.recording.scraping.connections import Where
 from pytest_grovescale.recording.scraping.locators import ServiceObject, pod_where, service_address, service_where
-from tests.unit.recording.scraping_room import Endpoint, reply, scraping, serving, until
+from tests.unit.recording.scraping_harness import Endpoint, reply, scraping, serving, until
 
 TICK = 0.02
 SERVER = "https://127.0.0.1:6443"
@@ -165,29 +165,29 @@ def test_pods_that_come_and_go_get_and_lose_their_loop(tmp_path: Path) -> None:
             cluster.tell("ADDED", pod("old"))
             cluster.tell("ADDED", pod("pending", phase="Pending"))
             target = pods_target(metrics.port)
-            async with scraping(tmp_path, target, interval=TICK, access=cluster.access) as room:
-                room.scrapers.run()
-                await until(lambda: room.scrapes("pods/old"))
+            async with scraping(tmp_path, target, interval=TICK, access=cluster.access) as harness:
+                harness.scrapers.run()
+                await until(lambda: harness.scrapes("pods/old"))
                 cluster.tell("ADDED", pod("new"))
                 cluster.tell("MODIFIED", pod("pending"))
-                await until(lambda: room.scrapes("pods/new") and room.scrapes("pods/pending"))
+                await until(lambda: harness.scrapes("pods/new") and harness.scrapes("pods/pending"))
                 cluster.cut()
                 await cluster.endpoint.until_asked(PODS, 2)  # taken up again; nothing has changed
                 await until(cluster.watched)
                 cluster.tell("MODIFIED", pod("old", phase="Succeeded"))
                 cluster.tell("DELETED", pod("new"))
-                await until(lambda: len(room.records(TargetGone)) == 2)
-                assert {gone.target for gone in room.records(TargetGone)} == {"pods/old", "pods/new"}
+                await until(lambda: len(harness.records(TargetGone)) == 2)
+                assert {gone.target for gone in harness.records(TargetGone)} == {"pods/old", "pods/new"}
                 # Another pod of the same name has a history of its own.
                 cluster.tell("ADDED", pod("new", "another"))
-                await until(lambda: len([s for s in room.records(TargetSeen) if s.target == "pods/new"]) == 2)
-                room.scrapers.remove("pods")
-                assert {gone.target for gone in room.records(TargetGone)[2:]} == {"pods/new", "pods/pending"}
+                await until(lambda: len([s for s in harness.records(TargetSeen) if s.target == "pods/new"]) == 2)
+                harness.scrapers.remove("pods")
+                assert {gone.target for gone in harness.records(TargetGone)[2:]} == {"pods/new", "pods/pending"}
             watches = [head for head in cluster.endpoint.heads if head.startswith(f"GET {PODS}?")]
             assert all(
                 "labelSelector=app%3Doperator" in head or "labelSelector=app=operator" in head for head in watches
             )
-            return [seen.url for seen in room.records(TargetSeen)]
+            return [seen.url for seen in harness.records(TargetSeen)]
 
     assert len(asyncio.run(run())) == 4
 
@@ -196,17 +196,17 @@ def test_pods_that_flap_ten_times_a_second_leave_nothing_behind(tmp_path: Path) 
     async def run() -> None:
         async with api() as cluster, serving() as metrics:
             metrics.replies["/metrics"] = reply("a 1\n")
-            async with scraping(tmp_path, pods_target(metrics.port), interval=TICK, access=cluster.access) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, pods_target(metrics.port), interval=TICK, access=cluster.access) as harness:
+                harness.scrapers.run()
                 await until(cluster.watched)
                 for number in range(50):
                     cluster.tell("ADDED", pod("flaps", f"life-{number}"))
                     await asyncio.sleep(0)
                     cluster.tell("DELETED", pod("flaps", f"life-{number}"))
                 cluster.tell("ADDED", pod("flaps", "stays"))
-                await until(lambda: room.scrapes("pods/flaps"))
-                assert list(room.scrapers._targets) == ["pods/flaps"]
-            assert not room.records(SourceFailed)
+                await until(lambda: harness.scrapes("pods/flaps"))
+                assert list(harness.scrapers._targets) == ["pods/flaps"]
+            assert not harness.records(SourceFailed)
 
     asyncio.run(run())
 
@@ -218,14 +218,14 @@ def test_a_pod_is_read_through_the_api_server_with_the_recorders_own_token(tmp_p
             cluster.endpoint.replies[path] = reply("a 1\n")
             cluster.tell("ADDED", pod("it"))
             access = msgspec.structs.replace(cluster.access, token="recorders-own")
-            async with scraping(tmp_path, pods_target(8080, via="proxy"), access=access) as room:
-                await until(lambda: room.scrapers._targets)
-                await room.scrapers.edge("start:p")
+            async with scraping(tmp_path, pods_target(8080, via="proxy"), access=access) as harness:
+                await until(lambda: harness.scrapers._targets)
+                await harness.scrapers.edge("start:p")
                 refusal = {"kind": "Status", "message": 'pods "it" is forbidden', "reason": "Forbidden", "code": 403}
                 cluster.endpoint.replies[path] = reply(json.dumps(refusal), status="403 Forbidden")
-                await room.scrapers.edge("end:p")
-            assert [scrape.target for scrape in room.records(Scraped)] == ["pods/it"]
-            assert [failed.message.split(";")[0] for failed in room.records(SourceFailed)] == [
+                await harness.scrapers.edge("end:p")
+            assert [scrape.target for scrape in harness.records(Scraped)] == ["pods/it"]
+            assert [failed.message.split(";")[0] for failed in harness.records(SourceFailed)] == [
                 f'{cluster.access.server}{path}: GET {path}: pods "it" is forbidden'
             ]
             return [head for head in cluster.endpoint.heads if head.startswith(f"GET {path} ")]
@@ -244,18 +244,18 @@ def test_a_service_is_followed_to_its_address(tmp_path: Path, snapshot: Snapshot
         async with api() as cluster, serving() as first, serving() as second:
             first.replies["/metrics"] = second.replies["/metrics"] = reply("a 1\n")
             target = ScrapeTarget(name="operator", place=place)
-            async with scraping(tmp_path, target, interval=TICK, access=cluster.access) as room:
-                room.scrapers.run()
-                await until(lambda: any("no Service" in failed.message for failed in room.records(SourceFailed)))
+            async with scraping(tmp_path, target, interval=TICK, access=cluster.access) as harness:
+                harness.scrapers.run()
+                await until(lambda: any("no Service" in failed.message for failed in harness.records(SourceFailed)))
                 cluster.tell("ADDED", service("127.0.0.1", first.port), SERVICES)
                 await first.until_asked("/metrics")
                 cluster.tell("MODIFIED", service("127.0.0.1", second.port), SERVICES)
                 await second.until_asked("/metrics")
                 cluster.tell("MODIFIED", service("None", second.port), SERVICES)
-                await until(lambda: "no address of its own" in room.records(SourceFailed)[-1].message)
+                await until(lambda: "no address of its own" in harness.records(SourceFailed)[-1].message)
                 cluster.tell("DELETED", service("None", second.port), SERVICES)
-                await until(lambda: "is gone" in room.records(SourceFailed)[-1].message)
-            return [failed.message for failed in room.records(SourceFailed)]
+                await until(lambda: "is gone" in harness.records(SourceFailed)[-1].message)
+            return [failed.message for failed in harness.records(SourceFailed)]
 
     (absent,) = {message for message in asyncio.run(run()) if "no Service" in message}
     assert "ns/operator" in absent
@@ -279,7 +279,7 @@ def test_addresses_of_services(spec: dict[str, Any], expected: str) -> None:
     assert (where.url if where is not None else why) == expected
 
 
-def test_a_refused_watch_is_told_once_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_watch_is_reported_once_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followed_pods, "_REFUSED_S", 0.01)
 
     async def run() -> None:
@@ -287,12 +287,12 @@ def test_a_refused_watch_is_told_once_and_tried_again(tmp_path: Path, monkeypatc
             refusal = {"kind": "Status", "message": "may not watch pods", "reason": "Forbidden", "code": 403}
             watch = cluster.endpoint.replies[PODS]
             cluster.endpoint.replies[PODS] = reply(json.dumps(refusal), status="403 Forbidden")
-            async with scraping(tmp_path, pods_target(1), access=cluster.access) as room:
+            async with scraping(tmp_path, pods_target(1), access=cluster.access) as harness:
                 await until(lambda: len(cluster.endpoint.asked) >= 5)
                 cluster.endpoint.replies[PODS] = watch
                 cluster.tell("ADDED", pod("it"))
-                await until(lambda: room.scrapers._targets)
-            (failed,) = room.records(SourceFailed)
+                await until(lambda: harness.scrapers._targets)
+            (failed,) = harness.records(SourceFailed)
             assert failed.source == "scrape:pods"
             assert "may not watch pods" in failed.message
 

@@ -15,7 +15,7 @@ from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSee
 from pytest_grovescale.recording.scrape_targets import OfProcess, ScrapeTarget
 from pytest_grovescale.recording.scraping import locators, target
 from tests.processes import new_descendants
-from tests.unit.recording.scraping_room import Endpoint, Room, reply, scraping, serving, until
+from tests.unit.recording.scraping_harness import Endpoint, Harness, reply, scraping, serving, until
 
 TICK = 0.05
 OURS = Identity(os.getpid(), started_ticks(os.getpid()))
@@ -62,7 +62,7 @@ def test_a_moved_port_is_found_in_the_tick_in_which_it_is_missed(
     # One port after the other, those that never answer would use up the time of the whole scrape.
     monkeypatch.setattr(target, "_ELSEWHERE_S", target.TIMEOUT_S)
 
-    async def run() -> tuple[Room, list[Endpoint]]:
+    async def run() -> tuple[Harness, list[Endpoint]]:
         async with AsyncExitStack() as stack:
             # Other ports of the same process: pages, an empty answer, and some that never answer.
             for other in (PAGE, reply(""), reply("", status="404 Not Found"), _silent, _silent, _silent):
@@ -70,42 +70,42 @@ def test_a_moved_port_is_found_in_the_tick_in_which_it_is_missed(
             first_life = await stack.enter_async_context(AsyncExitStack())
             first = await _served(first_life)
             moving = operator(first.port)
-            room = await stack.enter_async_context(scraping(tmp_path, moving, process=Processes()))
-            await room.scrapers.edge("start:p")
+            harness = await stack.enter_async_context(scraping(tmp_path, moving, process=Processes()))
+            await harness.scrapers.edge("start:p")
             second = await _served(stack, reply("a 2\n"))
             await first_life.aclose()
-            await room.scrapers.edge("end:p")
+            await harness.scrapers.edge("end:p")
             # And it stays there, without another look.
             asked = len(second.asked)
-            await room.scrapers.edge("start:q")
+            await harness.scrapers.edge("start:q")
             assert len(second.asked) == asked + 1
-        return room, [first, second]
+        return harness, [first, second]
 
-    room, (first, second) = asyncio.run(run())
-    assert [(scrape.edge, scrape.samples) for scrape in room.records(Scraped)] == [
+    harness, (first, second) = asyncio.run(run())
+    assert [(scrape.edge, scrape.samples) for scrape in harness.records(Scraped)] == [
         ("start:p", {"a": 1}),
         ("end:p", {"a": 2}),
         ("start:q", {}),
     ]
-    assert [seen.url for seen in room.records(TargetSeen)] == [first.url(), second.url()]
-    assert not room.records(SourceFailed)
+    assert [seen.url for seen in harness.records(TargetSeen)] == [first.url(), second.url()]
+    assert not harness.records(SourceFailed)
 
 
 def test_it_is_found_again_where_its_definition_says(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         async with AsyncExitStack() as stack:
             first_life = await stack.enter_async_context(AsyncExitStack())
             first = await _served(first_life)
-            room = await stack.enter_async_context(scraping(tmp_path, operator(first.port), process=Processes()))
+            harness = await stack.enter_async_context(scraping(tmp_path, operator(first.port), process=Processes()))
             second_life = await stack.enter_async_context(AsyncExitStack())
             await _served(second_life)
             await first_life.aclose()
-            await room.scrapers.edge("start:p")
+            await harness.scrapers.edge("start:p")
             await second_life.aclose()
             back = await stack.enter_async_context(serving(first.port))
             back.replies["/metrics"] = reply("a 3\n")
-            await room.scrapers.edge("end:p")
-        return room
+            await harness.scrapers.edge("end:p")
+        return harness
 
     assert [scrape.samples for scrape in asyncio.run(run()).records(Scraped)] == [{"a": 1}, {"a": 3}]
 
@@ -113,15 +113,15 @@ def test_it_is_found_again_where_its_definition_says(tmp_path: Path) -> None:
 def test_a_stranger_at_its_port_is_not_taken_for_it(tmp_path: Path) -> None:
     """The process listens on another port only, so whoever answers at this one is somebody else."""
 
-    async def run() -> Room:
+    async def run() -> Harness:
         processes = Processes()
         processes.now = Identity(os.getppid(), started_ticks(os.getppid()))
         async with serving() as endpoint:
             endpoint.replies["/metrics"] = METRICS
-            async with scraping(tmp_path, operator(endpoint.port), process=processes) as room:
-                await room.scrapers.edge("start:p")
+            async with scraping(tmp_path, operator(endpoint.port), process=processes) as harness:
+                await harness.scrapers.edge("start:p")
                 assert not endpoint.asked
-        return room
+        return harness
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(locators, "ports_of", lambda pids: {1})
@@ -130,19 +130,19 @@ def test_a_stranger_at_its_port_is_not_taken_for_it(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_not_there_is_no_failure_between_edges(tmp_path: Path) -> None:
-    async def run() -> Room:
+    async def run() -> Harness:
         processes = Processes()
         async with serving() as endpoint:
             endpoint.replies["/metrics"] = METRICS
-            async with scraping(tmp_path, operator(endpoint.port), process=processes, interval=TICK) as room:
-                room.scrapers.run()
-                await until(lambda: room.records(Scraped))
+            async with scraping(tmp_path, operator(endpoint.port), process=processes, interval=TICK) as harness:
+                harness.scrapers.run()
+                await until(lambda: harness.records(Scraped))
                 processes.now = None
-                scraped = room.scrapers._targets["operator"]
+                scraped = harness.scrapers._targets["operator"]
                 await until(lambda: scraped.status.error)
                 assert scraped.status.error.endswith("its process does not run")
-                await room.scrapers.edge("start:p")
-        return room
+                await harness.scrapers.edge("start:p")
+        return harness
 
     (failed,) = asyncio.run(run()).records(SourceFailed)
     assert "its process does not run" in failed.message
@@ -154,26 +154,26 @@ def test_a_process_that_starts_has_a_while_to_answer(
 ) -> None:
     monkeypatch.setattr(locators, "STARTING_S", 60.0 if starting else 0.0)
 
-    async def run() -> Room:
+    async def run() -> Harness:
         async with serving() as endpoint:
             endpoint.replies["/metrics"] = reply("", status="503 Not yet")
-            async with scraping(tmp_path, operator(endpoint.port), process=Processes(), interval=TICK) as room:
-                room.scrapers.run()
+            async with scraping(tmp_path, operator(endpoint.port), process=Processes(), interval=TICK) as harness:
+                harness.scrapers.run()
                 await endpoint.until_asked("/metrics", 3)
                 endpoint.replies["/metrics"] = METRICS
-                await until(lambda: room.records(Scraped))
+                await until(lambda: harness.records(Scraped))
                 # From now on it has answered: the next failure is news at once.
                 endpoint.replies["/metrics"] = reply("", status="500 Broken")
                 asked = len(endpoint.asked)
                 await endpoint.until_asked("/metrics", asked + 2)
-        return room
+        return harness
 
     said = [failed.message for failed in asyncio.run(run()).records(SourceFailed)]
     assert ["HTTP 503" in message for message in said] == ([False] if starting else [True, False])
 
 
-def test_a_process_that_ends_in_the_middle_of_a_scrape_is_told_by_its_end(tmp_path: Path) -> None:
-    async def run() -> Room:
+def test_a_process_that_ends_in_the_middle_of_a_scrape_is_reported_by_its_end(tmp_path: Path) -> None:
+    async def run() -> Harness:
         processes = Processes()
 
         async def ends(writer: asyncio.StreamWriter) -> None:
@@ -182,29 +182,29 @@ def test_a_process_that_ends_in_the_middle_of_a_scrape_is_told_by_its_end(tmp_pa
 
         async with serving() as endpoint:
             endpoint.replies["/metrics"] = METRICS
-            async with scraping(tmp_path, operator(endpoint.port), process=processes, interval=TICK) as room:
-                room.scrapers.run()
-                await until(lambda: room.records(Scraped))
+            async with scraping(tmp_path, operator(endpoint.port), process=processes, interval=TICK) as harness:
+                harness.scrapers.run()
+                await until(lambda: harness.records(Scraped))
                 endpoint.replies["/metrics"] = ends
-                await until(lambda: room.scrapers._targets["operator"].status.error.endswith("does not run"))
-        return room
+                await until(lambda: harness.scrapers._targets["operator"].status.error.endswith("does not run"))
+        return harness
 
     assert not asyncio.run(run()).records(SourceFailed)
 
 
-def test_a_process_that_nobody_measures_is_read_by_its_url(tmp_path: Path) -> None:
-    async def run() -> Room:
+def test_a_process_that_no_one_measures_is_read_by_its_url(tmp_path: Path) -> None:
+    async def run() -> Harness:
         async with serving() as endpoint:
             endpoint.replies["/metrics"] = METRICS
-            async with scraping(tmp_path, operator(endpoint.port)) as room:
-                await room.scrapers.edge("start:p")
+            async with scraping(tmp_path, operator(endpoint.port)) as harness:
+                await harness.scrapers.edge("start:p")
                 endpoint.replies["/metrics"] = reply("", status="500 Broken")
-                await room.scrapers.edge("end:p")
-        return room
+                await harness.scrapers.edge("end:p")
+        return harness
 
-    room = asyncio.run(run())
-    assert [scrape.edge for scrape in room.records(Scraped)] == ["start:p"]
-    assert len(room.records(SourceFailed)) == 1
+    harness = asyncio.run(run())
+    assert [scrape.edge for scrape in harness.records(Scraped)] == ["start:p"]
+    assert len(harness.records(SourceFailed)) == 1
 
 
 def test_the_ports_of_a_process_are_those_that_it_listens_on() -> None:

@@ -16,7 +16,7 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import readiness, webhooks
 from pytest_grovescale.recording.records import Scraped, SourceFailed
 from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
-from tests.unit.recording.scraping_room import scraping
+from tests.unit.recording.scraping_harness import scraping
 
 TOKEN = "right-token"
 
@@ -53,12 +53,12 @@ async def serving(folder: Path) -> AsyncIterator[Address]:
 async def scraped(folder: Path, *addresses: Address) -> list[Scraped | SourceFailed]:
     """Return what each address leaves in a journal."""
     folder.mkdir(exist_ok=True)
-    async with scraping(folder) as room:
+    async with scraping(folder) as harness:
         for number, address in enumerate(addresses):
-            room.scrapers.add(ScrapeTarget(name=f"t{number}", place=AtUrl(address=address)))
-            await room.scrapers.edge("start:p")
-            room.scrapers.remove(f"t{number}")
-    return [record for record in room.all() if isinstance(record, Scraped | SourceFailed)]
+            harness.scrapers.add(ScrapeTarget(name=f"t{number}", place=AtUrl(address=address)))
+            await harness.scrapers.edge("start:p")
+            harness.scrapers.remove(f"t{number}")
+    return [record for record in harness.all() if isinstance(record, Scraped | SourceFailed)]
 
 
 def test_a_token_and_a_ca_open_the_metrics(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_token_and_a_ca_open_the_metrics(tmp_path: Path) -> None:
     assert first.samples == second.samples == {"up": 1.0}
 
 
-def test_the_token_is_read_anew_for_each_scrape(tmp_path: Path) -> None:
+def test_the_token_is_read_again_for_each_scrape(tmp_path: Path) -> None:
     async def run() -> list[Scraped | SourceFailed]:
         async with serving(tmp_path) as address:
             (tmp_path / "token").write_text("of a former start")
@@ -97,7 +97,7 @@ def test_the_token_is_read_anew_for_each_scrape(tmp_path: Path) -> None:
         ({"ca_file": "/nonexistent/ca.crt"}, "/nonexistent/ca.crt"),
     ],
 )
-def test_what_keeps_it_out_is_told_and_never_the_token(tmp_path: Path, changed: dict[str, str], said: str) -> None:
+def test_what_keeps_it_out_is_reported_and_never_the_token(tmp_path: Path, changed: dict[str, str], said: str) -> None:
     async def run() -> list[Scraped | SourceFailed]:
         async with serving(tmp_path) as address:
             return await scraped(tmp_path, msgspec.structs.replace(address, **changed))

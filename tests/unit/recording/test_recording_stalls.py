@@ -29,17 +29,17 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.now = 0
         self.clocks = Clocks(boot=0, ran=0)
-        self.told: list[Update] = []
+        self.reported: list[Update] = []
         self._path = folder / "recording.jsonl"
         clock = RecorderClock(wall=lambda: 0, monotonic=lambda: self.now)
-        self.ledger = Ledger(journal.Writer(self._path), clock, self.told.append)
+        self.ledger = Ledger(journal.Writer(self._path), clock, self.reported.append)
         self.ledger.add(Opened(at=0, schema_version=SCHEMA_VERSION, run="r", test="t", version="0", machine=machine()))
 
     def stalls(self) -> list[tuple[str, str, float, float]]:
         """Return each as process, kind, begin and length in s; the harness is told of all."""
         self.ledger.flush()
         found = [record for record in journal.read(self._path) if isinstance(record, Stalled)]
-        assert [(u.process, u.kind) for u in self.told if isinstance(u, StallSeen)] == [
+        assert [(u.process, u.kind) for u in self.reported if isinstance(u, StallSeen)] == [
             (one.process, one.kind) for one in found
         ]
         return [(one.process, one.kind, one.began / S, one.length_ns / S) for one in found]

@@ -124,18 +124,18 @@ def test_records_tell_the_servers_state(
         return server, await watch(server, tmp_path / "j.jsonl")
 
     server, found = asyncio.run(run())
-    told: dict[str, tuple[str, Any, int]] = {}
+    reported: dict[str, tuple[str, Any, int]] = {}
     for record in found:
         if not isinstance(record, ObjectSeen):
             continue
         # An object is added before it changes, and gone before another of its name is added.
-        assert (record.name in told) is (record.change != "added")
-        assert record.change == "added" or told[record.name][0] == record.uid
+        assert (record.name in reported) is (record.change != "added")
+        assert record.change == "added" or reported[record.name][0] == record.uid
         if record.change == "deleted":
-            del told[record.name]
+            del reported[record.name]
         else:
-            told[record.name] = (record.uid, record.fields["data.a"], int(record.resource_version))
-    assert told == server.objects
+            reported[record.name] = (record.uid, record.fields["data.a"], int(record.resource_version))
+    assert reported == server.objects
     assert len([r for r in found if isinstance(r, WatchOpened)]) == 1
     lives = [r for r in found if isinstance(r, WatchLive)]
     gaps = [r for r in found if isinstance(r, WatchGap)]

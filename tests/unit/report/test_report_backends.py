@@ -21,8 +21,8 @@ def render_markdown(*of: Any) -> str:
 
 
 def row(what: str, *figures: float | None, exact: bool = False, notes: tuple[str, ...] = ()) -> BackendRow:
-    told = [*notes, *[""] * (len(figures) - len(notes))]
-    made = tuple(Figure(value=value, note=note) for value, note in zip(figures, told, strict=True))
+    reported = [*notes, *[""] * (len(figures) - len(notes))]
+    made = tuple(Figure(value=value, note=note) for value, note in zip(figures, reported, strict=True))
     return BackendRow(group="Group", what=what, unit="requests" if exact else "s", figures=made, exact=exact)
 
 

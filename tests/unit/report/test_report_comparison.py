@@ -140,7 +140,7 @@ def test_what_decides_stands_first_on_the_page_and_apart_from_what_informs(snaps
     assert not any(row.metric.gated for section in found[1:] for row in section.rows)
 
 
-def test_what_cannot_be_told_says_what_it_takes(snapshot: SnapshotAssertion) -> None:
+def test_what_cannot_be_reported_says_what_it_takes(snapshot: SnapshotAssertion) -> None:
     undecided = compare(NOOP, pairs(BASE, 1.05, noise=0.1))
     found = first_line(undecided)
     assert masked(found, numbers=True) == snapshot

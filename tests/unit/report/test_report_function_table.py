@@ -137,7 +137,7 @@ def test_why_there_is_no_table(snapshot: SnapshotAssertion) -> None:
     assert missing == snapshot
 
 
-def test_waits_for_a_core_are_told(snapshot: SnapshotAssertion) -> None:
+def test_waits_for_a_core_are_reported(snapshot: SnapshotAssertion) -> None:
     (text,) = [
         line
         for line in squeezed(tables_text(in_deploy(profile(row("f", 10), independent=412.3)), width=200))
@@ -147,7 +147,7 @@ def test_waits_for_a_core_are_told(snapshot: SnapshotAssertion) -> None:
     assert text == snapshot
 
 
-def test_what_the_profiler_cost_is_told(snapshot: SnapshotAssertion) -> None:
+def test_what_the_profiler_cost_is_reported(snapshot: SnapshotAssertion) -> None:
     one = msgspec.structs.replace(BEFORE, profiled_cpu_s=11.5)
     once = tables_text(in_deploy(one), width=200).splitlines()[0]
     assert once == snapshot(name="once")
@@ -238,16 +238,16 @@ def test_a_side_without_a_table_says_why() -> None:
         assert "after: 7 on-CPU samples" in render(compared(BEFORE, few))
 
 
-def test_what_the_profiler_cost_is_told_of_both_runs(snapshot: SnapshotAssertion) -> None:
+def test_what_the_profiler_cost_is_reported_of_both_runs(snapshot: SnapshotAssertion) -> None:
     before = msgspec.structs.replace(BEFORE, profiled_cpu_s=11.5, repeated=161)
     after = msgspec.structs.replace(AFTER, profiled_cpu_s=5.2)
     for render in (differences_markdown, differences_text):
         found = " ".join(render(compared(before, after)).split())
         assert found.count("CPU with a profiler: ") == 1
-        told = found[found.index("CPU with a profiler: ") :]
-        assert told == snapshot
-        assert "before 11.5 s instead of 10.0 s for 161 times" in told
-        assert "after 5.20 s instead of" in told
+        reported = found[found.index("CPU with a profiler: ") :]
+        assert reported == snapshot
+        assert "before 11.5 s instead of 10.0 s for 161 times" in reported
+        assert "after 5.20 s instead of" in reported
         assert "CPU with a profiler" not in render(compared(BEFORE, AFTER))
 
 

@@ -396,12 +396,12 @@ def test_a_page_elsewhere_links_back(tmp_path: Path) -> None:
     assert 'href="run/recordings/configmaps.jsonl"' in page.read_text(encoding="utf-8")
 
 
-def test_the_command_writes_it_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_writes_it_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = run_folder(tmp_path)
     assert main(["report", str(folder)]) == 0
     assert main(["report", str(folder), "-o", str(tmp_path / "other.html")]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert told == [f"wrote {folder / 'report.html'}", f"wrote {tmp_path / 'other.html'}"]
+    reported = capsys.readouterr().err.splitlines()
+    assert reported == [f"wrote {folder / 'report.html'}", f"wrote {tmp_path / 'other.html'}"]
     pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("report.html", "other.html")]
     assert pages[0] == pages[1]
 

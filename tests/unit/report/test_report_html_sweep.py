@@ -80,7 +80,7 @@ def test_the_first_line_is_what_left_its_bound(snapshot: SnapshotAssertion) -> N
     assert "2 of 4 checks passed." in body(page)
 
 
-def test_what_can_not_be_told_is_said(snapshot: SnapshotAssertion) -> None:
+def test_what_can_not_be_reported_is_said(snapshot: SnapshotAssertion) -> None:
     (check,) = (check for check in judged(grown()) if check.verdict == "inconclusive")
     page = render_sweep(grown(), [check])
     assert f">Can&#39;t tell: {check.text}</li>" in page
@@ -114,7 +114,7 @@ def test_what_surely_grows_fastest_is_on_top() -> None:
     assert lows == sorted(lows, key=lambda low: -(low or 0.0))
 
 
-def test_a_curve_that_bends_upwards_is_told(snapshot: SnapshotAssertion) -> None:
+def test_a_curve_that_bends_upwards_is_reported(snapshot: SnapshotAssertion) -> None:
     page = render_sweep(grown())
     steeper = lines_with(page, "Steeper between ")
     assert steeper

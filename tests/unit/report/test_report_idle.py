@@ -12,7 +12,7 @@ from pytest_grovescale.report.idle_table import HEADING, idle
 from tests.unit.checks.noop_run import NoopRun
 
 
-def test_work_while_idle_is_told_by_kind_a_day_and_with_its_periods(snapshot: SnapshotAssertion) -> None:
+def test_work_while_idle_is_reported_by_kind_a_day_and_with_its_periods(snapshot: SnapshotAssertion) -> None:
     test = NoopRun(idle_polls=6, idle_renewals=15, idle_reconciles=30).result()
     assert text(idle(test)) == snapshot
     (table,) = [block for block in idle(test) if isinstance(block, Table)]

@@ -71,9 +71,9 @@ def test_families_that_change_their_types_are_marked_everywhere(snapshot: Snapsh
     one = RetypedFamily(family="my_total", before="counter", after="gauge", when="4.2 s into deploy")
     test = having(msgspec.structs.replace(OPERATOR, retyped=(one,) * 5, type_changes=7))
     terminal = " ".join(squeezed(render_test(test)))
-    told = terminal[terminal.index("- operator changed types: ") :].partition(" and 4 more")[0]
-    assert told == snapshot
-    first, second, third, end = told.removeprefix("- ").split(";")
+    reported = terminal[terminal.index("- operator changed types: ") :].partition(" and 4 more")[0]
+    assert reported == snapshot
+    first, second, third, end = reported.removeprefix("- ").split(";")
     assert "my_total" in first
     assert (second, end) == (third, "")
     whole = msgspec.structs.replace(RESULT, tests=(test,))
@@ -92,19 +92,19 @@ def test_each_own_family_has_its_verdict_everywhere(snapshot: SnapshotAssertion)
     lines = squeezed(render_test(test))
     assert "my_pods_total counter 0 1,000 1,008 duplicate" in lines
     assert "my_errors_total counter 24 24 24 novel" in lines
-    (told,) = (line.removeprefix("- ") for line in lines if line.startswith("- my_pods_total: duplicate"))
-    assert told == snapshot
-    assert told.endswith(" sum(x_total)")
+    (reported,) = (line.removeprefix("- ") for line in lines if line.startswith("- my_pods_total: duplicate"))
+    assert reported == snapshot
+    assert reported.endswith(" sum(x_total)")
     whole = msgspec.structs.replace(RESULT, tests=(test,))
     assert "| my\\_errors\\_total | counter | 24 | 24 | 24 | novel |" in render_markdown(whole)
-    assert f"- {told}".replace("_", chr(92) + "_") in render_markdown(whole)
-    assert f"{told}</p>" in render_run(whole)
+    assert f"- {reported}".replace("_", chr(92) + "_") in render_markdown(whole)
+    assert f"{reported}</p>" in render_run(whole)
 
 
-def test_one_that_failed_at_last_is_told_of(snapshot: SnapshotAssertion) -> None:
+def test_one_that_failed_at_last_is_reported_of(snapshot: SnapshotAssertion) -> None:
     last = msgspec.structs.replace(OPERATOR, failures=1, failure="HTTP 401")
-    (told,) = (line for line in squeezed(render_test(having(last))) if line.endswith(": HTTP 401"))
-    assert told == snapshot
+    (reported,) = (line for line in squeezed(render_test(having(last))) if line.endswith(": HTTP 401"))
+    assert reported == snapshot
 
 
 def test_it_fits_the_terminal() -> None:
@@ -128,8 +128,8 @@ def test_many_targets_are_cut_and_said_to_be() -> None:
 def test_the_markdown_summary(snapshot: SnapshotAssertion) -> None:
     text = render_markdown(msgspec.structs.replace(RESULT, tests=(having(OPERATOR, DEAF),)))
     assert "| operator | 100 % | 31 | 34 | 449 | 1,452 | 1,460 | 4.00 ms | 8.42 ms |" in text
-    (told,) = (part for part in text.split("\n\n") if part.startswith("- kwok "))
-    assert told == snapshot
+    (reported,) = (part for part in text.split("\n\n") if part.startswith("- kwok "))
+    assert reported == snapshot
     assert "| my\\_pods\\_total | counter | 0 | 1,000 | 1,008 |" in text
     assert "| my\\_errors\\_total | counter | 24 | 24 | 24 |" in text
 

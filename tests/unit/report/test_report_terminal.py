@@ -159,9 +159,9 @@ def test_color_marks_the_outcome() -> None:
 def test_an_inconclusive_no_op_says_why(snapshot: SnapshotAssertion) -> None:
     phase = msgspec.structs.replace(STEADY, trigger_writes=0)
     lines = render_test(msgspec.structs.replace(TEST, phases=(phase,)), width=300).splitlines()
-    (told,) = (line for line in lines if "Inconclusive: " in line)
-    assert told == snapshot
-    assert "0 writes of 1 " in told
+    (reported,) = (line for line in lines if "Inconclusive: " in line)
+    assert reported == snapshot
+    assert "0 writes of 1 " in reported
 
 
 def test_many_phases_are_split_over_tables() -> None:

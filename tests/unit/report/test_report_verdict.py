@@ -170,11 +170,11 @@ def test_what_broke_beneath_a_phase_comes_first_in_every_report(verdict: TestVer
     disturbed = msgspec.structs.replace(DEPLOY, disruptions=(BROKEN,))
     checks = {"inconclusive": (UNDECIDED,), "failed": (EXCEEDED,), "passed": ()}[verdict]
     test = msgspec.structs.replace(PASSED, phases=(disturbed, *PASSED.phases[1:]), checks=checks, verdict=verdict)
-    told = " ".join(run_report.render_summary(test).split())
+    reported = " ".join(run_report.render_summary(test).split())
     page = render_run(run_of(test))
     lines = run_report.render_markdown(run_of(test))
     others = ("checks could not be decided", "of 1 checks failed", "operator CPU in deploy")
-    for text in (told, lines, page[page.index("<h1") :]):
+    for text in (reported, lines, page[page.index("<h1") :]):
         at = text.index(BROKEN.text)
         assert all(text.find(other) == -1 or text.find(other) > at for other in others), text[: at + 100]
     if verdict != "passed":

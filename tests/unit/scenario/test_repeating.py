@@ -104,7 +104,7 @@ def test_nothing_to_repeat_is_not_mentioned(triggered: tuple[Workload, ...], lim
     assert repeat(*triggered, limit=limit) == (0, [])
 
 
-def test_an_operator_that_ends_is_told() -> None:
+def test_an_operator_that_ends_is_reported() -> None:
     operator = Operator()
     operator.running = False
     with pytest.raises(OperatorError):

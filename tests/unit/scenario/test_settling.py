@@ -128,7 +128,7 @@ def test_one_that_is_never_done_is_given_up(worker: Worker) -> None:
     assert not until_done(worker, 0.0, cpu_ns(worker), limit_s=0.3, wait=worker.works(*[200.0] * 50)).reached
 
 
-def test_a_death_is_told(worker: Worker) -> None:
+def test_a_death_is_reported(worker: Worker) -> None:
     def wait(seconds: float) -> None:
         worker.process.kill()
         worker.process.wait()

@@ -309,7 +309,7 @@ def test_the_table_marks_every_cell(snapshot: SnapshotAssertion) -> None:
     assert lines[-1] == snapshot
 
 
-def test_each_defect_is_told_with_what_catches_it() -> None:
+def test_each_defect_is_reported_with_what_catches_it() -> None:
     expected, cells = _cells()
     assert matrix_table.caught(expected, cells) == [("leak", "rss", "fail (first)"), ("slow", "–", "a comparison")]
     markdown = document.markdown(matrix_table.blocks(expected, cells))
@@ -345,7 +345,7 @@ def test_a_run_is_gone_on_with_only_when_it_is_the_same(tmp_path: Path) -> None:
     assert runs.measured("leak") is None
 
 
-def test_what_is_measured_anew_is_forgotten(tmp_path: Path) -> None:
+def test_what_is_measured_again_is_forgotten(tmp_path: Path) -> None:
     runs = Runs(tmp_path, small(leak=Defect(fires={"rss": ""})), SUBJECT)
     runs.forget("leak")
     done, sample = runs.reports("leak") / "done.json", runs.sweeps("leak") / "sweep-1/samples/one.json"

@@ -145,12 +145,12 @@ def test_a_drawn_comparison_gets_the_verdict_that_compare_gives() -> None:
         a, b = drawn[:, index]
         runs = [Pair(a=_run(a[:, n]), b=_run(b[:, n]), first=order(n + 1)) for n in range(PLAN.pairs - PLAN.warmup)]
         warm = Pair(a=_run(a[:, 0]), b=_run(b[:, 0]))
-        told = compare(PLAN, [warm, *runs][: PLAN.looks[found.look[index]]])
-        for at, metric in enumerate(told.metrics):
+        reported = compare(PLAN, [warm, *runs][: PLAN.looks[found.look[index]]])
+        for at, metric in enumerate(reported.metrics):
             assert found.regression[index, at] == (metric.verdict == "regression")
             assert found.improvement[index, at] == (metric.verdict == "improvement")
-        assert told.decided or told.look == PLAN.pairs
-        seen.add(told.verdict)
+        assert reported.decided or reported.look == PLAN.pairs
+        seen.add(reported.verdict)
     assert {"regression", "inconclusive"} <= seen
 
 

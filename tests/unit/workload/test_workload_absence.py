@@ -44,9 +44,9 @@ names = st.sampled_from("abcd")
 @given(st.lists(st.one_of(st.builds(pod, names, st.sampled_from(["mine", "other"])), st.builds(fleet, names))))
 def test_every_object_is_in_just_one_and_none_is_everybodys(objects: list[dict[str, Any]]) -> None:
     found = watched(objects, RESOURCES)
-    told = sorted((one.resource.kind, one.namespace, name) for one in found for name in one.names)
+    reported = sorted((one.resource.kind, one.namespace, name) for one in found for name in one.names)
     wanted = {
         (obj["kind"], obj["metadata"]["namespace"] * (obj["kind"] == "Pod"), obj["metadata"]["name"]) for obj in objects
     }
-    assert told == sorted(wanted)
+    assert reported == sorted(wanted)
     assert all(one.namespace or len(one.names) == 1 for one in found)

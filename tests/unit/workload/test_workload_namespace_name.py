@@ -17,7 +17,7 @@ def test_any_test_name_gives_a_dns_label(test: str) -> None:
     assert len(name) <= 63
 
 
-def test_name_tells_the_test_and_is_new_each_time() -> None:
+def test_name_reports_the_test_and_is_new_each_time() -> None:
     names = {name_for("test_thousand_pods[baseline-2]") for _ in range(50)}
     assert len(names) == 50
     assert all(name.startswith("test-thousand-pods-baseline-2-") for name in names)

@@ -14,7 +14,7 @@ from pytest_grovescale.kube.client import Client
 from pytest_grovescale.workload import namespace
 
 
-def test_what_becomes_of_it_is_told(snapshot: SnapshotAssertion) -> None:
+def test_what_becomes_of_it_is_reported(snapshot: SnapshotAssertion) -> None:
     async def run() -> None:
         # Port 1: nobody listens there.
         async with Client(Access(server="http://127.0.0.1:1")) as client:

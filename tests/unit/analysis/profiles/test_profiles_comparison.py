@@ -70,7 +70,7 @@ def test_what_could_not_be_taken_comes_with_the_profilers_remedy() -> None:
         ([NotProfiled(variant="baseline", why="its run ended before it began")], ["delete", "steady-state"]),
     ],
 )
-def test_a_profile_that_only_one_variant_has_is_told_once(known: list[NotProfiled], lacking: list[str]) -> None:
+def test_a_profile_that_only_one_variant_has_is_reported_once(known: list[NotProfiled], lacking: list[str]) -> None:
     before, after = [one(), one("delete"), one("steady-state")], [one()]
     assert len(matched(before, after)) == 1
     found = alone(NAMES, before, after, known)

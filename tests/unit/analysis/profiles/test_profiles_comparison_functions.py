@@ -54,7 +54,7 @@ def test_functions_on_one_side_only() -> None:
     assert rows(found)["new"] == (None, 5.0, None)
 
 
-def test_differences_within_the_samples_error_are_told_apart() -> None:
+def test_differences_within_the_samples_error_are_distinguished() -> None:
     found = compared(table(10.0, a=500, b=500, rare=1), table(10.0, a=520, b=480))
     beyond = {row.function.partition(" ")[0]: row.beyond_error for row in found.rows}
     assert beyond == {"main": False, "a": False, "b": False, "rare": False}

@@ -89,7 +89,7 @@ def test_a_process_that_waited_for_a_core_has_wider_intervals(tmp_path: Path) ->
     assert found.independent == pytest.approx(263**2 / (200 + 5 * 63), rel=1e-2)
 
 
-def test_what_the_recording_alone_tells() -> None:
+def test_what_the_recording_alone_reports() -> None:
     found = analyse(recorded(("profiles/a.raw", 100, 10_100, {"samples": 281, "errors": 0})))
     (one,) = found.phases[0].profiles
     assert (one.process, one.kind, one.file, one.samples, one.errors) == ("operator", "pyspy", "profiles/a.raw", 281, 0)

@@ -28,7 +28,7 @@ def test_every_stack_with_its_weight() -> None:
         assert found == {tuple(function.full for function in frames): weight for frames, weight in stacks.items()}
 
 
-def test_bytes_are_told_apart_from_samples() -> None:
+def test_bytes_are_distinguished_from_samples() -> None:
     assert decoded(read_pprof(HEAP.read_bytes(), "heap"))[0]["profiles"][0]["unit"] == "bytes"
     assert decoded(read_pprof(CPU.read_bytes()))[0]["profiles"][0]["unit"] == "none"
 

@@ -121,7 +121,7 @@ async def serving(port: int = 0, **options: Any) -> AsyncIterator[Endpoint]:
 
 
 @dataclass(eq=False)
-class Room:
+class Harness:
     """Scrapers and the journal that they write."""
 
     scrapers: Scrapers
@@ -148,7 +148,7 @@ async def scraping(
     process: Callable[[str], Identity | None] = lambda name: None,
     access: Access | None = None,
     clock: RecorderClock | None = None,
-) -> AsyncIterator[Room]:
+) -> AsyncIterator[Harness]:
     """Scrapers of these targets. When they are closed, neither a task nor a socket of theirs is left."""
     tasks, ports = asyncio.all_tasks(), peers()
     path = folder / "recording.jsonl"
@@ -156,14 +156,14 @@ async def scraping(
     ledger.add(Opened(at=0, schema_version=SCHEMA_VERSION, run="r", test="t", version="0", machine=machine()))
     async with Client(access or Access(server="https://127.0.0.1:1")) as client:
         scrapers = Scrapers(client, ledger, process=process, leader=lambda name: None, interval=interval)
-        room = Room(scrapers, path, ledger)
+        harness = Harness(scrapers, path, ledger)
         for target in targets:
-            room.scrapers.add(target)
+            harness.scrapers.add(target)
         try:
-            yield room
+            yield harness
         finally:
-            await room.scrapers.close()
-            room.ledger.close(Closed(at=ledger.now(), reason="stopped"))
+            await harness.scrapers.close()
+            harness.ledger.close(Closed(at=ledger.now(), reason="stopped"))
     left = {task for task in asyncio.all_tasks() - tasks if "serving" not in str(task.get_coro())}
     assert not left
     assert peers() <= ports

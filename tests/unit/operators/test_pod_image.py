@@ -67,7 +67,7 @@ def test_archive_is_brought_once(cluster: Cluster, loaded: list[bytes], tmp_path
     assert loaded == [b"image"]
 
 
-def test_archive_that_was_written_anew_is_brought_again(cluster: Cluster, loaded: list[bytes], tmp_path: Path) -> None:
+def test_archive_that_was_written_again_is_brought_again(cluster: Cluster, loaded: list[bytes], tmp_path: Path) -> None:
     bring(archived(tmp_path / "operator.tar"), cluster)
     bring(archived(tmp_path / "operator.tar", b"another one"), cluster)
     assert loaded == [b"image", b"another one"]

@@ -24,7 +24,7 @@ def test_nothing_differs_from_itself(value: Any) -> None:
 
 
 @given(there=values, wanted=values)
-def test_what_is_told_is_told_both_ways(there: Any, wanted: Any) -> None:
+def test_what_is_reported_is_reported_both_ways(there: Any, wanted: Any) -> None:
     assert bool(list(differences(there, wanted))) == bool(list(differences(wanted, there)))
 
 
@@ -40,7 +40,7 @@ def schema(kind: str, *, served: bool = True) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("there", "wanted", "told"),
+    ("there", "wanted", "reported"),
     [
         (
             schema("string"),
@@ -54,10 +54,10 @@ def schema(kind: str, *, served: bool = True) -> dict[str, Any]:
         ({"l": [1, 2]}, {"l": [2, 1]}, "l: is [1, 2], wanted [2, 1]"),
     ],
 )
-def test_in_words(there: Any, wanted: Any, told: str) -> None:
-    assert list(differences(there, wanted)) == [told]
+def test_in_words(there: Any, wanted: Any, reported: str) -> None:
+    assert list(differences(there, wanted)) == [reported]
 
 
 def test_long_values_are_cut() -> None:
-    (told,) = differences({"a": "x" * 500}, {"a": "y"})
-    assert len(told) < 100
+    (reported,) = differences({"a": "x" * 500}, {"a": "y"})
+    assert len(reported) < 100

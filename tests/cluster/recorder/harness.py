@@ -87,22 +87,22 @@ def complete(running: Recorder, phase: str) -> None:
 class Maps:
     """ConfigMaps of one namespace: the plainest objects there are."""
 
-    def __init__(self, plane: Any, namespace: str) -> None:
-        self.plane = plane
+    def __init__(self, control_plane: Any, namespace: str) -> None:
+        self.control_plane = control_plane
         self.namespace = namespace
         self.path = f"/api/v1/namespaces/{namespace}/configmaps"
         self.watch = WatchSpec(resource="configmaps", path=self.path, fields=("data.a",))
-        plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        control_plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
 
     def create(self, name: str, value: str = "x") -> None:
-        self.plane.request("POST", self.path, {"metadata": {"name": name}, "data": {"a": value}})
+        self.control_plane.request("POST", self.path, {"metadata": {"name": name}, "data": {"a": value}})
 
     def change(self, name: str, value: str) -> None:
         body = {"data": {"a": value}}
-        self.plane.request("PATCH", f"{self.path}/{name}", body, kind="application/merge-patch+json")
+        self.control_plane.request("PATCH", f"{self.path}/{name}", body, kind="application/merge-patch+json")
 
     def delete(self, name: str) -> None:
-        self.plane.request("DELETE", f"{self.path}/{name}")
+        self.control_plane.request("DELETE", f"{self.path}/{name}")
 
     def count(self, n: int, **others: Any) -> Count:
         return Count(watch=self.watch, n=n, **others)

@@ -112,10 +112,10 @@ def test_next_container_is_followed_and_the_one_before_has_its_last_word(
 
     asyncio.run(run())
     found = file.read_text().splitlines()
-    (told,) = (line for line in found if "restarted (1)" in line)
-    assert told.startswith("robot-1: --- ")
-    assert told.endswith("exit code 3")
-    assert told == snapshot
+    (reported,) = (line for line in found if "restarted (1)" in line)
+    assert reported.startswith("robot-1: --- ")
+    assert reported.endswith("exit code 3")
+    assert reported == snapshot
     plain = sorted(line for line in found if "---" not in line)
     assert plain == sorted(f"robot-1: line {n}" for n in (1, 2, 3, 10, 11))
 

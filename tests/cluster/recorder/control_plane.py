@@ -95,7 +95,7 @@ def _pump(source: socket.socket, sink: socket.socket) -> None:
             end.shutdown(socket.SHUT_RDWR)
 
 
-class Plane:
+class ControlPlane:
     """``start`` it, use ``access``, and ``stop`` it."""
 
     def __init__(self, folder: Path, binaries: Callable[[str], Path]) -> None:

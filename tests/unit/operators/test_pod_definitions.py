@@ -145,7 +145,7 @@ def test_neither_process_nor_pod(tmp_path: Path) -> None:
     assert "pod:" in str(raised.value)
 
 
-def test_several_deployments_have_to_be_told_apart(folder: Path, snapshot: SnapshotAssertion) -> None:
+def test_several_deployments_have_to_be_distinguished(folder: Path, snapshot: SnapshotAssertion) -> None:
     second = DEPLOYMENT.split("---\n")[1].replace("name: robot, namespace: robots", "name: other, namespace: others")
     (folder / "manifests" / "more.yaml").write_text(second)
     with pytest.raises(DefinitionError) as caught:
@@ -156,7 +156,7 @@ def test_several_deployments_have_to_be_told_apart(folder: Path, snapshot: Snaps
     assert definition.user == "system:serviceaccount:others:robot"
 
 
-def test_wrong_manifest_is_told_with_its_own_line(folder: Path) -> None:
+def test_wrong_manifest_is_reported_with_its_own_line(folder: Path) -> None:
     (folder / "manifests" / "all.yaml").write_text(DEPLOYMENT.replace("kind: ServiceAccount\n", ""))
     with pytest.raises(DefinitionError, match=r"all\.yaml:1: kind: missing"):
         load(write(folder, GOOD))

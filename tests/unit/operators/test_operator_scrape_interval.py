@@ -37,7 +37,9 @@ def test_it_says_how_often(line: str, interval: str | float | None, tmp_path: Pa
 
 
 @pytest.mark.parametrize("wrong", ["often", "-1", "2 parsecs"])
-def test_what_is_no_duration_is_told_with_its_place(wrong: str, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_what_is_no_duration_is_reported_with_its_place(
+    wrong: str, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     with pytest.raises(DefinitionError) as caught:
         load(written(tmp_path, f"  interval: {wrong}\n"))
     assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot

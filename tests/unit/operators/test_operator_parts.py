@@ -163,21 +163,21 @@ def test_wrong_webhooks(body: str, snapshot: SnapshotAssertion) -> None:
 # ---- readiness
 
 
-def test_who_answers_is_told(snapshot: SnapshotAssertion) -> None:
+def test_who_answers_is_reported(snapshot: SnapshotAssertion) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         url = f"http://127.0.0.1:{port}/readyz"
         assert readiness.stranger(url, os.getpid()) == ""
         assert readiness.stranger(url, os.getppid()) == ""
         with subprocess.Popen(["sleep", "60"]) as child:
-            told = readiness.stranger(url, child.pid)
-            assert f"pid {os.getpid()}" in told
+            reported = readiness.stranger(url, child.pid)
+            assert f"pid {os.getpid()}" in reported
             parts: dict[object, str] = {
                 f"port {port}": "port",
                 f"pid {os.getpid()}": "pid",
                 f"pid {child.pid}": "operator's pid",
             }
-            assert masked(told, parts) == snapshot
+            assert masked(reported, parts) == snapshot
             child.kill()
 
 

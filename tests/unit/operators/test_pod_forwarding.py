@@ -24,7 +24,7 @@ class Cluster:
         self.pod = pod
         self.leader = "robot-1"
         self.asked: list[str] = []
-        self.told: list[str] = []
+        self.reported: list[str] = []
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(f"{request.match_info['pod']}:{request.query['ports']}")
@@ -43,7 +43,7 @@ class Cluster:
         app = web.Application()
         app.router.add_get("/api/v1/namespaces/robots/pods/{pod}/portforward", self.serve)
         async with TestServer(app) as server, Client(Access(server=str(server.make_url("/")))) as client:
-            forwarder = Forwarder(client, "robots", 8443, lambda: self.leader, self.told.append)
+            forwarder = Forwarder(client, "robots", 8443, lambda: self.leader, self.reported.append)
             yield await forwarder.open()
             forwarder.close()
 
@@ -77,7 +77,7 @@ def test_bytes_go_both_ways_whatever_their_number() -> None:
             large = b"abc" * 1_000_000
             assert await said(port, large, len(large)) == large.upper()
         assert cluster.asked == ["robot-1:8443"] * 2
-        assert not cluster.told
+        assert not cluster.reported
 
     asyncio.run(run())
 
@@ -96,19 +96,19 @@ def test_each_connection_is_to_the_pod_that_works_then() -> None:
     asyncio.run(run())
 
 
-def test_why_it_broke_is_told() -> None:
-    async def nobody(socket: web.WebSocketResponse) -> None:
+def test_why_it_broke_is_reported() -> None:
+    async def no_one(socket: web.WebSocketResponse) -> None:
         await socket.send_bytes(b"\1dial tcp 127.0.0.1:8443: connection refused")
         await socket.receive()
 
     async def run() -> Cluster:
-        cluster = Cluster(nobody)
+        cluster = Cluster(no_one)
         async with cluster.forwarded() as port:
             assert await said(port, b"a", 1) == b""
             cluster.leader = "refused"
             assert await said(port, b"a", 1) == b""
         return cluster
 
-    told = asyncio.run(run()).told
-    assert "port 8443: dial tcp 127.0.0.1:8443: connection refused" in told[0]
-    assert len(told) == 2
+    reported = asyncio.run(run()).reported
+    assert "port 8443: dial tcp 127.0.0.1:8443: connection refused" in reported[0]
+    assert len(reported) == 2
