@@ -18,7 +18,16 @@ import numpy as np
 
 from ..recording.records import Machine
 from .comparability import WorkAlone, changed_work, work_alone
-from .comparison_plan import ComparisonPlan, Discarded, Pair, VariantRun, check
+from .comparison_plan import (
+    ComparisonPlan,
+    ComparisonVerdict,
+    Discarded,
+    Pair,
+    VariantRun,
+    check,
+    is_silent,
+    overall,
+)
 from .metric_comparison import (
     Bounds,
     MetricComparison,
@@ -52,9 +61,6 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 2
-
-ComparisonVerdict = Literal["regression", "improvement", "ok", "inconclusive", "broken"]
-"""``broken``: a variant failed its milestones; its speed means nothing."""
 
 FACTS_FROM = 5
 """Pairs, with the warm-up, from which on a count that never varies within a variant is compared as a fact, before the
@@ -169,13 +175,6 @@ def _contention(
     )
 
 
-def overall(comparisons: Sequence[Comparison]) -> ComparisonVerdict:
-    """Return the combined verdict of the parts of one comparison, at least one: the worst of theirs."""
-    verdicts = {comparison.verdict for comparison in comparisons}
-    order: tuple[ComparisonVerdict, ...] = ("broken", "regression", "inconclusive", "improvement", "ok")
-    return next(verdict for verdict in order if verdict in verdicts)
-
-
 def _broken(plan: ComparisonPlan, pairs: Sequence[Pair]) -> tuple[Broken, ...]:
     sides: tuple[Literal["a", "b"], ...] = ("a", "b")
     return tuple(
@@ -208,15 +207,6 @@ def _verdict(plan: ComparisonPlan, metrics: Sequence[MetricComparison], broken: 
     if verdicts & {"inconclusive", "not-measured"}:
         return "inconclusive"
     return "improvement" if "improvement" in verdicts else "ok"
-
-
-def is_silent(plan: ComparisonPlan, metric: MetricComparison) -> bool:
-    """Return whether an undecided metric holds up no verdict: a guard that does not look worse than ok on average."""
-    if metric.key not in plan.guards or metric.verdict != "inconclusive":
-        return False
-    if metric.ratio is not None:
-        return metric.ratio < plan.ok
-    return metric.a is not None and metric.difference is not None and metric.difference < (plan.ok - 1) * metric.a
 
 
 def _metrics(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> tuple[MetricComparison, ...]:

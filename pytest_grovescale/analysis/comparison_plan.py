@@ -1,8 +1,9 @@
-"""Parts of a comparison: the plan that is fixed before the first measured run, and pairs of runs."""
+"""Parts of a comparison: the plan that is fixed before the first measured run, pairs of runs, the verdict of all."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -10,7 +11,14 @@ from ..errors import UsageError
 from .pair_contention import RunContention, worst_of
 from .run_metrics import units_of
 
+if TYPE_CHECKING:
+    from .comparison import Comparison
+    from .metric_comparison import MetricComparison
+
 PLAN_SCHEMA_VERSION = 1
+
+ComparisonVerdict = Literal["regression", "improvement", "ok", "inconclusive", "broken"]
+"""``broken``: a variant failed its milestones; its speed means nothing."""
 
 
 class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,3 +121,19 @@ def check(plan: ComparisonPlan) -> None:
     for what, holds in wrong.items():
         if holds:
             raise UsageError(f"comparison of {plan.a} and {plan.b}: {what}", next_step="Change the plan.")
+
+
+def is_silent(plan: ComparisonPlan, metric: MetricComparison) -> bool:
+    """Return whether an undecided metric holds up no verdict: a guard that does not look worse than ok on average."""
+    if metric.key not in plan.guards or metric.verdict != "inconclusive":
+        return False
+    if metric.ratio is not None:
+        return metric.ratio < plan.ok
+    return metric.a is not None and metric.difference is not None and metric.difference < (plan.ok - 1) * metric.a
+
+
+def overall(comparisons: Sequence[Comparison]) -> ComparisonVerdict:
+    """Return the combined verdict of the parts of one comparison, at least one: the worst of theirs."""
+    verdicts = {comparison.verdict for comparison in comparisons}
+    order: tuple[ComparisonVerdict, ...] = ("broken", "regression", "inconclusive", "improvement", "ok")
+    return next(verdict for verdict in order if verdict in verdicts)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..analysis.baseline import Baseline, BaselineRow
 from ..analysis.comparability import ARMS, InForce
-from ..analysis.comparison import (
-    Comparison,
-    ComparisonPlan,
-    ComparisonVerdict,
-    MetricComparison,
-    MetricVerdict,
-    is_silent,
-    overall,
-)
+from ..analysis.comparison_plan import ComparisonPlan, ComparisonVerdict, is_silent, overall
 from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.run_metrics import COUNTS, Unit, describe
 from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone
 from .format import NONE, bytes_, fact_values, figure, percent, three
 from .function_table import differences, not_profiled
+
+if TYPE_CHECKING:
+    from ..analysis.comparison import Comparison, MetricComparison, MetricVerdict
 
 _NAMED = 3
 """Metrics that the summary names: the most significant."""

@@ -20,6 +20,7 @@ def loaded(statement: str) -> set[str]:
     [
         ("plugin", {"aiohttp", "asyncio", "jinja2", "kubernetes", "msgspec", "numpy", "rich", "yaml"}),
         ("session.test_run", {"cryptography", "kubernetes", "numpy", "scipy"}),
+        ("session.session_summary, pytest_grovescale.report.html.files", {"aiohttp", "kubernetes", "numpy", "scipy"}),
         ("recording.process", {"cryptography", "jinja2", "kubernetes", "numpy", "pytest", "rich"}),
         ("cluster.supervisor", {"aiohttp", "cryptography", "jinja2", "kubernetes", "numpy", "pytest", "rich"}),
         ("cluster.existing.cleanup", {"cryptography", "jinja2", "kubernetes", "numpy", "pytest", "rich"}),

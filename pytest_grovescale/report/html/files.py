@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ...analysis.comparison import Comparison
 from ...analysis.phase_result import FunctionRow, ProfileResult
 from ...analysis.profiles.functions import function_table
 from ...analysis.profiles.phase_profiles import read_stacks
@@ -20,6 +20,9 @@ from ...errors import GrovescaleError, RecordingError
 from .page import NO_BACKGROUND, Background, render_comparison, render_run, render_sweep
 from .profiles import Flame, ProfilePair, difference_of, flame_of
 from .tiles import Against
+
+if TYPE_CHECKING:
+    from ...analysis.comparison import Comparison
 
 NAME = "report.html"
 

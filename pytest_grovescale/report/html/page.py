@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ...analysis.comparability import InForce
-from ...analysis.comparison import Comparison, overall
+from ...analysis.comparison_plan import overall
 from ...analysis.phase_result import FunctionRow
 from ...analysis.profiles.comparison import NotProfiled
 from ...analysis.result import CheckResult, Result, TestResult
@@ -21,6 +21,9 @@ from . import scaling, templates
 from .profiles import Flame, ProfilePair, pair_data, profile_data
 from .templates import colours_of, csp_hash, environment, json_block, reach_of
 from .tiles import Against
+
+if TYPE_CHECKING:
+    from ...analysis.comparison import Comparison
 
 
 class RunLink(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,14 +14,13 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.util import cache_from_source
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import msgspec
 
 from ...analysis import figures
 from ...analysis.bottlenecks.attribution import ACROSS, AT_MOST
-from ...analysis.comparison import MetricComparison
 from ...analysis.phase_result import CpuResult, PhaseResult
 from ...analysis.result import TestResult
 from ...analysis.timeline import Timeline
@@ -43,6 +42,9 @@ from ..document import Table
 from ..run_report import how_far, interval
 from . import tiles
 from .profiles import link
+
+if TYPE_CHECKING:
+    from ...analysis.comparison import MetricComparison
 
 _ESCAPES = {
     "<": "\\u003c",
