@@ -82,7 +82,6 @@ class IdleRequests(Check, tag="idle_requests", frozen=True, kw_only=True):
     says so.
     """
 
-    timed = True
     needs_idle_twin = True
 
     max: float

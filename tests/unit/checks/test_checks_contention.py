@@ -107,7 +107,6 @@ def test_every_check_says_whether_timing_can_change_its_figure() -> None:
         "noop_reconciles",
         "hot_loop",
         "idle_cpu",
-        "idle_requests",
         "reconciles",
         "milestone",
         "histogram_buckets",
