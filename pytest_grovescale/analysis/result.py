@@ -1,7 +1,7 @@
 """The result of a run: the typed tree that analysis returns and every report renders.
 
 Figures that were not measured are ``None`` or left out, never zero, and `missing` of their phase says why. The tree is
-written as ``result.json``; `schema.py` keeps the JSON Schema that is shipped beside this file.
+written as ``result.json``; its JSON Schema is shipped (`cli.schemas`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """``grovescale schema``: the JSON Schemas of what commands print with ``--json``.
 
-Shipped in ``schemas/`` (``result.json``'s beside its structs) and kept equal to the structs by a test;
-``python -m tools.schemas`` writes them.
+Shipped in ``schemas/`` and kept equal to the structs by a test; ``python -m tools.schemas`` writes them.
 """
 
 from __future__ import annotations
@@ -16,9 +15,6 @@ from .out import write
 _FOLDER = Path(__file__).parents[1] / "schemas"
 
 
-RESULT = "result"
-
-
 class Document(NamedTuple):
     """A kind of JSON document."""
 
@@ -26,16 +22,13 @@ class Document(NamedTuple):
     """The command that prints it with ``--json``, after ``grovescale``."""
     content: type
     """The struct that it is encoded from."""
+    title: str = ""
 
     def schema(self) -> bytes:
         """Return the schema as in its file."""
-        from ..analysis import schema
-        from ..analysis.result import Result
         from ..atomic_write import json_schema
 
-        if self.content is Result:
-            return schema.encoded()
-        return json_schema(self.content, title=f"What `grovescale {self.command} --json` prints")
+        return json_schema(self.content, title=self.title or f"What `grovescale {self.command} --json` prints")
 
 
 NAMES = (
@@ -48,7 +41,7 @@ NAMES = (
     "lint-metrics",
     "power",
     "profiles",
-    RESULT,
+    "result",
     "sweep",
 )
 
@@ -58,7 +51,7 @@ def documents() -> dict[str, Document]:
     # Imported late: no command imports more than it needs.
     from ..analysis.backends import BackendsTable
     from ..analysis.profiles.comparison import ProfilesFile
-    from ..analysis.result import Result
+    from ..analysis.result import SCHEMA_VERSION, Result
     from ..bench.output import ComparisonFile, SweepFile
     from ..cluster.commands import BinariesFile, KubeconfigFile
     from ..cluster.inventory import StatusFile
@@ -76,17 +69,13 @@ def documents() -> dict[str, Document]:
         "lint-metrics": Document("lint-metrics", LintDocument),
         "power": Document("selftest power", PowerFile),
         "profiles": Document("profile", ProfilesFile),
-        RESULT: Document("show", Result),
+        "result": Document("show", Result, f"Result of a pytest-grovescale run, schema version {SCHEMA_VERSION}"),
         "sweep": Document("sweep", SweepFile),
     }
 
 
 def path_of(name: str) -> Path:
     """Return the file of a schema."""
-    if name == RESULT:
-        from ..analysis.schema import PATH
-
-        return PATH
     return _FOLDER / f"{name}.schema.json"
 
 
