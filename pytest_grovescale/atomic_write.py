@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import inspect
 import os
 import threading
@@ -40,8 +41,20 @@ def replacing(path: Path, *, durable: bool = False, mode: int = 0o666) -> Iterat
                 file.flush()
                 os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        if error.errno == errno.ENOSPC and _has_no_inode(path.parent):
+            # The system's own text for it, "No space left on device", is wrong.
+            raise OSError(errno.ENOSPC, "no inode left on its disk: too many files", str(path)) from error
+        raise
     finally:
-        temporary.unlink(missing_ok=True)
+        # A disk that became read-only keeps it.
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _has_no_inode(folder: Path) -> bool:
+    disk = os.statvfs(folder)
+    return disk.f_files > 0 and disk.f_favail == 0
 
 
 def json_document(content: Any) -> bytes:

@@ -29,7 +29,7 @@ def write(result: Result, path: Path) -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise RecordingError(
             f"the result {path} cannot be written: {error.strerror}",
-            next_step=f"{'Free some space' if full else 'Make its folder writable'}, or put the reports elsewhere; the"
+            next_step=f"{'Make room there' if full else 'Make its folder writable'}, or put the reports elsewhere; the"
             " recording can be analysed again.",
         ) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
@@ -57,8 +58,10 @@ class RunFolder:
     def close(self) -> None:
         """End ``hold_open``. Idempotent."""
         if self._open is not None:
-            groups_file(self.path).unlink(missing_ok=True)
-            locks.remove(_open_lock(self.path))
+            # What a disk that became read-only keeps, the next run removes.
+            with contextlib.suppress(OSError):
+                groups_file(self.path).unlink(missing_ok=True)
+                locks.remove(_open_lock(self.path))
             self._open.close()
             self._open = None
 

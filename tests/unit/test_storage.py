@@ -81,6 +81,8 @@ def test_a_disk_without_inodes_is_said_to_be(disk: Path, monkeypatch: pytest.Mon
         assert found is not None
         assert "no inode left" in found.message
         assert "Remove some files" in found.next_step
+    with pytest.raises(OSError, match="no inode left"), replacing(disk / "result.json"):
+        pass
 
 
 def test_a_disk_that_is_read_only_is_named(disk: Path, snapshot: SnapshotAssertion) -> None:

@@ -134,9 +134,11 @@ def run(faults: Sequence[Fault], size: Size, *, lanes: int, patience: float) -> 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
     given = _parser().parse_args(arguments)
-    # A shell that starts this in the background makes it ignore Ctrl-C.
+    # A shell that starts this in the background, and nohup, let it ignore signals, and so the runs.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+    for number in (signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     faults = catalogue.short_list() if given.short else _chosen(given)
     if given.list:
         sys.stdout.writelines(f"{fault.number:4}  {fault.kind}: {fault.text}\n" for fault in faults)
