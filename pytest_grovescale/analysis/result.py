@@ -171,6 +171,8 @@ class TargetSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Failures in the recording; a continuing one may be recorded once."""
     failure: str = ""
     """Reason of the last failure."""
+    refused: tuple[str, ...] = ()
+    """Why a Prometheus refuses what it serves, or drops samples of it."""
     up_share: float
     """Share of the time from the first scrape to the last (failed ones included) in which the latest had succeeded."""
     series_first: int | None = None

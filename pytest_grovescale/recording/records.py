@@ -375,6 +375,8 @@ class Scraped(Record, tag="scrape", frozen=True, kw_only=True):
     """Series with exponential buckets whose buckets changed; ``gone`` removes such a series, too."""
     created: dict[str, str] = {}
     """Series with a new creation time: s since the epoch. A series known before was reset."""
+    refused: list[str] = []
+    """Why a Prometheus refuses this response, or drops samples of it; looked for where families came or went."""
 
 
 class TargetSeen(Record, tag="target", frozen=True, kw_only=True):

@@ -1,11 +1,12 @@
-"""The operator's metrics endpoint: it does not answer, or only after long.
+"""The operator's metrics endpoint: it does not answer, only after long, or with what Prometheus refuses.
 
 An endpoint that a Prometheus cannot scrape is the operator's blindness in production; Prometheus gives up after 10 s by
 default (https://prometheus.io/docs/prometheus/latest/configuration/configuration/, ``scrape_timeout``), and a handler
 that takes seconds mostly holds a lock that reconciles need.
 
 No false alarm: scrapes count from the operator's start on, where it was ready; the time is the median's, and counts
-only where other programs disturbed no phase.
+only where other programs disturbed no phase. What Prometheus refuses is as a test with a real one shows
+(exposition/refusals.py).
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="defect",
             text=f"the operator's metrics were available for {found.up_share:.0%} of the time only: {found.failure}",
+        )
+    elif found.refused:
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"Prometheus refuses the operator's metrics, or drops samples of them: {found.refused[0]}",
+            evidence=(*found.refused, "grovescale lint-metrics shows all faults of an endpoint"),
         )
     elif (found.took_p50_ms or 0) > _SLOW_MS and not any(seen.contended(span) for span in seen.spans):
         yield Finding(

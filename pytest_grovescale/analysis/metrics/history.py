@@ -107,6 +107,8 @@ class TargetHistory:
     """In order; a family keeps its type while it is not served."""
     created: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """Series → (scrape, time of its creation, s since the epoch) at each change."""
+    refused: list[str] = field(default_factory=list)
+    """Why a Prometheus refuses its responses, or drops samples of them; each reason once."""
     failures: list[tuple[int, str]] = field(default_factory=list)
     """When a scrape failed (recorder's clock, ns), and why: those at edges, and others only when the reason is new."""
     native: set[str] = field(default_factory=set)
@@ -228,6 +230,7 @@ class TargetHistory:
                 changes.pop()
             changes.append((index, value))
         self._describe(index, record.families.values())
+        self.refused += [why for why in record.refused if why not in self.refused]
         for series, histogram in record.native.items():
             self.native.add(parse(series).name)
             self.histograms.setdefault(series, []).append((index, histogram))

@@ -36,6 +36,7 @@ def summary(target: TargetHistory) -> TargetSummary:
         scrapes=len(target.moments),
         failures=len(target.failures),
         failure=target.failures[-1][1] if target.failures else "",
+        refused=tuple(target.refused),
         up_share=_up_share(target),
         series_first=served[0] if served else None,
         series_last=served[-1] if served else None,

@@ -156,7 +156,7 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
         if layout.family in exponential or not layout.observations or layout.exact:
             continue
         if layout.bounds == (math.inf,) and layout.observations >= _SOME:
-            says = "its only bucket is +Inf, which tells nothing apart"
+            says = "its only bucket is +Inf, which separates nothing"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="give it buckets, or make it a summary")
             continue
         if layout.share_low > SHARE_MAX:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from ...exposition.families import CLASSIC_NAME, Family, family_of, unescaped
 from ...exposition.reader import Format
+from ...exposition.refusals import FUTURE_S, wrong_time
 from .families import Problem, Rule, number
 
 _DESCRIPTION = re.compile(rf'#[ \t]+(HELP|TYPE)[ \t]+(?:({CLASSIC_NAME.pattern})|"((?:[^"\\]|\\.)*)")')
@@ -38,14 +39,6 @@ _EXEMPLAR_CHARACTERS = 128
 
 _FEW_UNTYPED = 3
 """Families; more are reported in one line."""
-
-_FIRST_S = 1e9
-"""September 2001: no sample is older than Prometheus. As milliseconds it is in January 1970."""
-_FUTURE_S = 600.0
-"""Prometheus drops what lies further ahead (scrape/scrape.go: maxAheadTime)."""
-_OLD_S = 3600.0
-"""Prometheus' head takes nothing older than half of its block's two hours before its newest sample (tsdb/head.go:
-appendableMinValidTime)."""
 
 
 class _Line(NamedTuple):
@@ -172,7 +165,7 @@ def _exemplar(line: str, match: re.Match[str], now_s: float | None) -> tuple[str
     if math.isnan(value) or (le is not None and value > number(le[1])):
         where = f", above the bound {le[1]} of its bucket" if le is not None else ""
         return "give an exemplar to the bucket that its observation fell into", f"is {match['value']}{where}"
-    if match["timestamp"] and now_s is not None and number(match["timestamp"]) > now_s + _FUTURE_S:
+    if match["timestamp"] and now_s is not None and number(match["timestamp"]) > now_s + FUTURE_S:
         return "give it the time of its observation, in seconds", f"has the time {match['timestamp']}, in the future"
     return "", ""
 
@@ -201,23 +194,10 @@ def _bounds(samples: Sequence[_Line]) -> Iterator[Problem]:
 def _timestamps(samples: Sequence[_Line], unit_s: float, now_s: float | None) -> Iterator[Problem]:
     found: dict[tuple[str, str], list[_Line]] = {}
     for line in samples:
-        if line.timestamp and (wrong := _wrong_time(number(line.timestamp), unit_s, now_s)):
+        if line.timestamp and (wrong := wrong_time(number(line.timestamp), unit_s, now_s)):
             found.setdefault((line.family, wrong), []).append(line)
     for (family, wrong), lines in found.items():
         says = f"line {lines[0].number}: the timestamp {lines[0].timestamp} {wrong}"
         fix = "leave timestamps out: the scraper takes the time of its scrape"
         rule: Rule = "timestamp"
         yield Problem(family=family, rule=rule, says=says, fix=fix)
-
-
-def _wrong_time(written: float, unit_s: float, now_s: float | None) -> str:
-    time_s = written * unit_s
-    if unit_s < 1 and _FIRST_S <= written < _FIRST_S / unit_s:
-        return "is in seconds, and this format has milliseconds"
-    if time_s < _FIRST_S:
-        return "lies before 2001"
-    if now_s is None:
-        return ""
-    if time_s > now_s + _FUTURE_S:
-        return "lies more than 10 minutes in the future, and Prometheus drops the sample"
-    return "is more than an hour old, and Prometheus drops the sample" if time_s < now_s - _OLD_S else ""

@@ -9,11 +9,12 @@ import msgspec
 
 from ...analysis.metrics.snapshot import Surface
 from ...errors import ExpositionError, ExpositionLineError
+from ...exposition import refusals
 from ...exposition.body import Limits
 from ...exposition.families import Exposition
 from ...exposition.reader import Reader, format_of
-from . import buckets, builtin_duplicates, function_names, labels, layout, names, refusals, series, values
-from .families import Problem, Served, served
+from . import buckets, builtin_duplicates, function_names, labels, layout, names, series, values
+from .families import Problem, Rule, Served, served
 
 MOST_LINES = 20
 """Wrong lines that are reported. What has more is no exposition with faults, but something else."""
@@ -112,7 +113,7 @@ def read(
     """
     if now_s is None:
         return _readable(body, content_type, limits, None, quoted=True)
-    refused = list(refusals.of_headers(content_type, encoding))
+    refused = [_refused("transport", one) for one in refusals.of_headers(content_type, encoding)]
     quoted = "allow-utf-8" in content_type
     try:
         exposition, faults = _readable(body, content_type, limits, now_s, quoted=quoted)
@@ -144,7 +145,7 @@ def _readable(
             texts = [] if form == "protobuf" else list(zip(numbers, kept.decode().split("\n"), strict=True))
             return exposition, [
                 *(faults[number] for number in sorted(faults)),
-                *refusals.of_lines(texts, form, quoted=quoted),
+                *(_refused("syntax", one) for one in refusals.of_lines(texts, form, quoted=quoted)),
                 *_retyped(exposition),
                 *layout.problems(texts, exposition.families, form, now_s),
             ]
@@ -162,6 +163,10 @@ def _readable(
             else:
                 # Taken out: OpenMetrics knows no empty lines.
                 del lines[error.line - 1], numbers[error.line - 1]
+
+
+def _refused(rule: Rule, refusal: refusals.Refusal) -> Problem:
+    return Problem(family="", rule=rule, says=refusal.says, fix=refusal.fix)
 
 
 def _problem(error: ExpositionLineError, number: int) -> Problem:

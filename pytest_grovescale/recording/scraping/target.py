@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import math
 import re
+import time
 import zlib
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
@@ -15,6 +16,7 @@ import msgspec
 
 from ... import durations, redaction
 from ...errors import GrovescaleError
+from ...exposition import refusals
 from ...exposition.families import Exposition, Family
 from ...exposition.reader import Reader
 from ..record_writer import Ledger
@@ -145,6 +147,7 @@ TIMEOUT_S = 5.0
 core must not report the target as down."""
 
 _ELSEWHERE_S = 1.0
+_MOST_REFUSALS = 3
 _LARGE = 256 << 10
 """Body size from which reading may delay other targets, bytes: it then runs in a thread."""
 
@@ -250,7 +253,7 @@ class Target:
         except _FAULTS as error:
             self._down(_text(error), edge, expected=await self._finder.failed())
         else:
-            self._up(where, found, began, edge)
+            self._up(where, answer, found, began, edge)
 
     async def _answer(self) -> tuple[Where, Answer]:
         """Return the response and its location."""
@@ -302,7 +305,13 @@ class Target:
                 return where, answer
         return None
 
-    def _up(self, where: Where, found: Exposition, began: int, edge: str) -> None:
+    def _refused(self, answer: Answer, found: Exposition) -> list[str]:
+        """Return why a Prometheus refuses a response; looked for where its families differ from the last one's."""
+        if len(answer.body) > _LARGE or found.families.keys() == self._last.families.keys():
+            return []
+        return [redaction.text(one.says) for one in refusals.of_response(*answer, time.time())][:_MOST_REFUSALS]
+
+    def _up(self, where: Where, answer: Answer, found: Exposition, began: int, edge: str) -> None:
         if self._removed:
             return
         self._finder.answered(where)
@@ -310,7 +319,10 @@ class Target:
         if where.url != self.status.url or self.status.error:
             self._ledger.add(TargetSeen(at=at, target=self.name, url=redaction.url(where.url)))
         self.status, self._reported = Status(where.url, at), ""
-        self._ledger.add(changes(self._last, found, target=self.name, at=at, edge=edge, took_ns=at - began))
+        change = changes(self._last, found, target=self.name, at=at, edge=edge, took_ns=at - began)
+        if refused := self._refused(answer, found):
+            change = msgspec.structs.replace(change, refused=refused)
+        self._ledger.add(change)
         self._last = found
 
     def _down(self, error: str, edge: str, *, expected: bool) -> None:

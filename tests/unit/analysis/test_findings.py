@@ -359,6 +359,16 @@ def test_an_endpoint_that_never_answers() -> None:
     assert ids(sim) == {"metrics-endpoint"}
 
 
+@pytest.mark.parametrize("refused", [["it has no Content-Type"], []])
+def test_an_endpoint_that_prometheus_refuses(refused: list[str]) -> None:
+    sim = settled()
+    sim.items = [
+        (at, order, msgspec.structs.replace(one, refused=refused) if isinstance(one, rec.Scraped) else one)
+        for at, order, one in sim.items
+    ]
+    assert ids(sim) == ({"metrics-endpoint"} if refused else set())
+
+
 def left(sim: Simulation) -> None:
     made(sim, "svc-0", 200)
     made(sim, "svc-1", 201)

@@ -141,6 +141,18 @@ def test_values_that_are_no_numbers_and_families_that_change_their_type(tmp_path
     assert {name: family.type for name, family in after.families.items()} == {"a": "gauge"}
 
 
+def test_what_prometheus_refuses_is_recorded_with_the_scrape(tmp_path: Path) -> None:
+    async def run() -> Harness:
+        async with serving() as endpoint, scraping(tmp_path, endpoint.target("it", reply("a 1\n"))) as harness:
+            await harness.scrapers.edge("start:p")
+            endpoint.replies["/it"] = reply("a 1\nb 1\r\n# TYPE b gauge\r\n")
+            await harness.scrapers.edge("end:p")
+        return harness
+
+    before, after = asyncio.run(run()).records(Scraped)
+    assert (before.refused, len(after.refused)) == ([], 1)
+
+
 def test_no_targets_at_all(tmp_path: Path) -> None:
     async def run() -> Harness:
         async with scraping(tmp_path, interval=0.01) as harness:

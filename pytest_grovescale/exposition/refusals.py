@@ -1,4 +1,4 @@
-"""What Prometheus refuses a whole response for, although each of its lines can be read.
+"""What Prometheus refuses a whole response for, although each of its lines can be read; and which samples it drops.
 
 Read as Prometheus does: model/textparse (promlex.l, openmetricslex.l) and scrape/scrape.go, of 2.42 and 3.13; a test
 gives the same responses to a Prometheus.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from ...exposition.families import CLASSIC_LABEL, CLASSIC_NAME
-from ...exposition.reader import Format
-from ...exposition.sample_lines import NUMBER
-from .families import Problem, number
+from .families import CLASSIC_LABEL, CLASSIC_NAME
+from .reader import Format, format_of
+from .sample_lines import NUMBER
 
 _TYPES = ("counter", "gauge", "histogram", "summary", "untyped")
 _TYPE = re.compile(rf'#[ \t]+TYPE[ \t]+(?:{CLASSIC_NAME.pattern}|"(?:[^"\\]|\\.)*")[ \t]?(.*)', re.DOTALL)
@@ -43,23 +43,75 @@ _CONTENT_TYPE = re.compile(
 """As Go's mime.ParseMediaType reads it."""
 
 
-def of_headers(content_type: str, encoding: str) -> Iterator[Problem]:
+_FIRST_S = 1e9
+"""September 2001: no sample is older than Prometheus. As milliseconds it is in January 1970."""
+FUTURE_S = 600.0
+"""Prometheus drops what lies further ahead (scrape/scrape.go: maxAheadTime)."""
+_OLD_S = 3600.0
+"""Prometheus' head takes nothing older than half of its block's two hours before its newest sample (tsdb/head.go:
+appendableMinValidTime)."""
+_TIMED = re.compile(rf"[^#](?:.*[\s}}])?(?:{NUMBER})[ \t]+(?P<timestamp>-?[0-9][0-9.eE+]*)[ \t]*")
+"""A line of a sample with a timestamp."""
+
+
+class Refusal(NamedTuple):
+    """Why Prometheus refuses a response, or drops a sample of it."""
+
+    says: str
+    """What is wrong, as half a sentence."""
+    fix: str = ""
+
+
+def of_response(body: bytes, content_type: str, now_s: float) -> Iterator[Refusal]:
+    """Yield why Prometheus refuses a readable response, or drops samples of it. ``now_s``: when it was served, s."""
+    yield from of_headers(content_type, "")
+    form = format_of(body, content_type)
+    if form == "protobuf":
+        return
+    texts = list(enumerate(body.decode().split("\n"), start=1))
+    yield from of_lines(texts, form, quoted="allow-utf-8" in content_type)
+    unit_s = 1.0 if form == "openmetrics" else 1e-3
+    for position, text in texts:
+        timed = _TIMED.fullmatch(text.partition(" # {")[0])
+        if timed is not None and (wrong := wrong_time(float(timed["timestamp"]), unit_s, now_s)):
+            yield Refusal(f"line {position}: the timestamp {timed['timestamp']} {wrong}")
+            return
+
+
+def wrong_time(written: float, unit_s: float, now_s: float | None) -> str:
+    """Return why Prometheus drops a sample with a timestamp; empty for one that it takes.
+
+    ``unit_s``: the format's unit. ``now_s``: when it was served, s since the epoch; None where this is not known.
+    """
+    time_s = written * unit_s
+    if unit_s < 1 and _FIRST_S <= written < _FIRST_S / unit_s:
+        return "is in seconds, and this format has milliseconds"
+    if time_s < _FIRST_S:
+        return "lies before 2001"
+    if now_s is None:
+        return ""
+    if time_s > now_s + FUTURE_S:
+        return "lies more than 10 minutes in the future, and Prometheus drops the sample"
+    return "is more than an hour old, and Prometheus drops the sample" if time_s < now_s - _OLD_S else ""
+
+
+def of_headers(content_type: str, encoding: str) -> Iterator[Refusal]:
     """Yield what a scraper refuses a response for by its headers alone."""
     match = _CONTENT_TYPE.fullmatch(content_type)
     expected = "serve text/plain; version=0.0.4"
     if not content_type.strip():
-        yield _transport("it has no Content-Type, and Prometheus 3 refuses the response for it", expected)
+        yield Refusal("it has no Content-Type, and Prometheus 3 refuses the response for it", expected)
     elif match is None:
-        yield _transport(f"its Content-Type {content_type[:80]!r} cannot be read", expected)
+        yield Refusal(f"its Content-Type {content_type[:80]!r} cannot be read", expected)
     elif match["media"].lower() not in _MEDIA_TYPES:
         says = f"its Content-Type is {match['media'][:80]}, and Prometheus 3 refuses the response for it"
-        yield _transport(says, expected)
+        yield Refusal(says, expected)
     if encoding not in ("", "gzip", "identity"):
         says = f"its Content-Encoding is {encoding[:80]}, and Prometheus unpacks gzip alone"
-        yield _transport(says, "pack it as the scraper's Accept-Encoding asks: gzip, or not at all")
+        yield Refusal(says, "pack it as the scraper's Accept-Encoding asks: gzip, or not at all")
 
 
-def of_lines(texts: Iterable[tuple[int, str]], form: Format, *, quoted: bool = True) -> Iterator[Problem]:
+def of_lines(texts: Iterable[tuple[int, str]], form: Format, *, quoted: bool = True) -> Iterator[Refusal]:
     """Yield what Prometheus refuses a response for by its lines, the first of each kind; ``texts``: (number, line).
 
     ``quoted``: whether names may be in quotes, as the Content-Type then says.
@@ -71,8 +123,9 @@ def of_lines(texts: Iterable[tuple[int, str]], form: Format, *, quoted: bool = T
             wrong = "a name in quotes, which Prometheus 2 refuses, and the Content-Type lacks escaping=allow-utf-8"
         if wrong and wrong not in said:
             said.add(wrong)
-            fix = "write it as the format says: Prometheus refuses the whole response"
-            yield Problem(family="", rule="syntax", says=f"line {position}: {wrong}", fix=fix)
+            yield Refusal(
+                f"line {position}: {wrong}", "write it as the format says: Prometheus refuses the whole response"
+            )
 
 
 def _of_text(line: str) -> str:
@@ -113,9 +166,8 @@ def _of_openmetrics(line: str) -> str:
 
 
 def _too_large(written: str) -> str:
-    overflows = math.isinf(number(written)) and "inf" not in written.lower()
+    try:
+        overflows = math.isinf(float(written)) and "inf" not in written.lower()
+    except ValueError:
+        return ""
     return f"the number {written[:40]} is larger than any that 64 bits hold" if overflows else ""
-
-
-def _transport(says: str, fix: str) -> Problem:
-    return Problem(family="", rule="transport", says=says, fix=fix)
