@@ -38,10 +38,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
-        by_collector = [
-            life for life in gone if seen.role(deleters.get((resource, life.name), "")).endswith(_COLLECTOR)
-        ]
-        by_operator = [life for life in gone if deleters.get((resource, life.name), seen.operator) == seen.operator]
+        who = {life.uid: deleters.get((resource, life.name), deleters.get((resource, ""), "")) for life in gone}
+        by_collector = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
+        by_operator = [life for life in gone if who[life.uid] == seen.operator]
         for found, collected in ((by_collector, True), (by_operator, False)):
             if len(found) < _LEAST or len(found) < _SHARE * len(own):
                 continue
@@ -57,8 +56,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 
 def _deleters(seen: Observed) -> dict[tuple[str, str], str]:
-    """Return (resource, name) → who deleted it, of those that the log names."""
-    return {(one.resource, one.name): one.user for one in seen.all_requests if one.verb == "delete" and one.changes}
+    """Return (resource, name) → who deleted it; under an empty name, who deleted a whole collection."""
+    deletions = [one for one in seen.all_requests if one.verb in ("delete", "deletecollection") and one.changes]
+    return {(one.resource, one.name if one.verb == "delete" else ""): one.user for one in deletions}
 
 
 def _in_one_step(seen: Observed, life: Life) -> bool:
