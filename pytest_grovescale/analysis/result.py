@@ -130,6 +130,10 @@ class FamilySummary(msgspec.Struct, frozen=True, kw_only=True):
     """At the first scrape."""
     series_last: int
     series_peak: int
+    value_first: float | None = None
+    """Sum of its series where it was first served; None for a histogram or a summary: they are no single figure."""
+    value_last: float | None = None
+    value_max: float | None = None
 
 
 class FamilyVerdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.result import FamilySummary, FamilyVerdict, TargetSummary
 from .document import Block, Column, Heading, Item, Line, Table
-from .format import NONE, count, milliseconds, percent
+from .format import NONE, count, figure, milliseconds, percent
 
 OPERATOR = "operator"
 
@@ -89,7 +89,7 @@ def _own(targets: Sequence[TargetSummary]) -> Iterator[Block]:
         yield Item(in_words(verdict), "doubt" if verdict.refused else "")
 
 
-_OWN_HEADINGS = ("series first", "last", "most")
+_OWN_HEADINGS = ("series first", "last", "most", "value first", "last", "max")
 
 
 def verdicts_of(target: TargetSummary) -> dict[str, FamilyVerdict]:
@@ -114,7 +114,11 @@ def _kind(verdict: FamilyVerdict | None) -> str:
 
 
 def _own_cells(family: FamilySummary) -> list[str]:
-    return [count(family.series_first), count(family.series_last), count(family.series_peak)]
+    values = (family.value_first, family.value_last, family.value_max)
+    return [
+        *map(count, (family.series_first, family.series_last, family.series_peak)),
+        *map(figure, values),
+    ]
 
 
 def _count(value: int | None) -> str:

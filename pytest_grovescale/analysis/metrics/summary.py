@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import accumulate, pairwise
@@ -14,6 +15,9 @@ from .history import MetricsHistory, TargetHistory, TypeChange
 MAX_OWN = 40
 """Own families that a summary lists for one target; it has the total number of them, too."""
 
+
+_FIGURES = ("gauge", "counter", "unknown", "untyped")
+"""Types of families whose series are single figures."""
 
 MAX_RETYPED = 20
 """Changes of families' types that a summary lists for one target; it has the total number of them, too."""
@@ -77,6 +81,7 @@ def series_by_family(target: TargetHistory) -> dict[str, list[int]]:
 
 def _own(target: TargetHistory, by_family: Mapping[str, list[int]]) -> list[FamilySummary]:
     """Return the families that no library defines, the one with most series first."""
+    values = _values(target)
     own = [
         FamilySummary(
             family=family,
@@ -84,11 +89,34 @@ def _own(target: TargetHistory, by_family: Mapping[str, list[int]]) -> list[Fami
             series_first=counts[0],
             series_last=counts[-1],
             series_peak=max(counts),
+            **values.get(family, {}),
         )
         for family, counts in by_family.items()
         if not family.startswith(LIBRARIES)
     ]
     return sorted(own, key=lambda family: (-family.series_peak, family.family))
+
+
+def _values(target: TargetHistory) -> dict[str, dict[str, float]]:
+    """Return family → first, last and largest sum of its series, of own families whose series are single figures."""
+    sums: dict[str, dict[int, float]] = defaultdict(dict)
+    for series in target.series:
+        name = parse(series).name
+        family = family_of(name, target.families)
+        described = target.families.get(family)
+        if family.startswith(LIBRARIES) or (described is not None and described.type not in _FIGURES):
+            continue
+        for scrape, value in enumerate(target.values(series)):
+            if value is not None and math.isfinite(value):
+                sums[family][scrape] = sums[family].get(scrape, 0.0) + value
+    return {
+        family: {
+            "value_first": served[min(served)],
+            "value_last": served[max(served)],
+            "value_max": max(served.values()),
+        }
+        for family, served in sums.items()
+    }
 
 
 def _up_share(target: TargetHistory) -> float:

@@ -178,6 +178,7 @@ def environment() -> jinja2.Environment:
         "count": format.count,
         "ms": format.milliseconds,
         "three": format.three,
+        "figure": format.figure,
         "suspect": bottleneck_table.NAMES.__getitem__,
         "incident": validity_notes.INCIDENTS.__getitem__,
     }

@@ -24,7 +24,16 @@ def test_series_and_families() -> None:
     assert found.families == 4
     assert found.own == (
         FamilySummary(family=LATENCY, type="histogram", series_first=0, series_last=5, series_peak=5),
-        FamilySummary(family=ERRORS, type="counter", series_first=1, series_last=1, series_peak=1),
+        FamilySummary(
+            family=ERRORS,
+            type="counter",
+            series_first=1,
+            series_last=1,
+            series_peak=1,
+            value_first=0.0,
+            value_last=22.0,
+            value_max=22.0,
+        ),  # fmt: skip
     )
     assert (found.took_p50_ms, found.took_p99_ms) == (4.5, 5.1)
     assert found.up_share == 1.0

@@ -26,7 +26,16 @@ OPERATOR = TargetSummary(
     series_peak=1460,
     families=34,
     own=(
-        FamilySummary(family="my_pods_total", type="counter", series_first=0, series_last=1000, series_peak=1008),
+        FamilySummary(
+            family="my_pods_total",
+            type="counter",
+            series_first=0,
+            series_last=1000,
+            series_peak=1008,
+            value_first=1.0,
+            value_last=2_000.0,
+            value_max=2_000.5,
+        ),
         FamilySummary(family="my_errors_total", type="counter", series_first=24, series_last=24, series_peak=24),
     ),
     own_families=2,
@@ -61,8 +70,8 @@ def test_the_terminal_has_a_row_for_each_target(snapshot: SnapshotAssertion) -> 
         "etcd 99 % 31 34 449 1,452 1,460 4.00 ms 8.42 ms",
         "kwok 0 % 0 – – – – – –",
         "The operator's own metrics",
-        "my_pods_total counter 0 1,000 1,008",
-        "my_errors_total counter 24 24 24",
+        "my_pods_total counter 0 1,000 1,008 1 2,000 2,000",
+        "my_errors_total counter 24 24 24 – – –",
     ):
         assert line in lines, line
 
@@ -90,13 +99,13 @@ def test_each_own_family_has_its_verdict_everywhere(snapshot: SnapshotAssertion)
     )
     test = having(msgspec.structs.replace(OPERATOR, verdicts=verdicts))
     lines = squeezed(render_test(test))
-    assert "my_pods_total counter 0 1,000 1,008 duplicate" in lines
-    assert "my_errors_total counter 24 24 24 novel" in lines
+    assert "my_pods_total counter 0 1,000 1,008 1 2,000 2,000 duplicate" in lines
+    assert "my_errors_total counter 24 24 24 – – – novel" in lines
     (reported,) = (line.removeprefix("- ") for line in lines if line.startswith("- my_pods_total: duplicate"))
     assert reported == snapshot
     assert reported.endswith(" sum(x_total)")
     whole = msgspec.structs.replace(RESULT, tests=(test,))
-    assert "| my\\_errors\\_total | counter | 24 | 24 | 24 | novel |" in render_markdown(whole)
+    assert "| my\\_errors\\_total | counter | 24 | 24 | 24 | – | – | – | novel |" in render_markdown(whole)
     assert f"- {reported}".replace("_", chr(92) + "_") in render_markdown(whole)
     assert f"{reported}</p>" in render_run(whole)
 
@@ -142,7 +151,7 @@ def test_the_page(snapshot: SnapshotAssertion) -> None:
     assert failures == snapshot
     assert "etcd did not answer 1.3 %" in failures
     assert "The operator’s own: 2 families" in shown
-    assert "my_pods_total counter 0 1,000 1,008" in shown
+    assert "my_pods_total counter 0 1,000 1,008 1 2,000 2,000" in shown
     assert 'href="#t0-metrics"' in page
     assert 'data-chart="series"' not in page
     assert "\x1b" not in page
