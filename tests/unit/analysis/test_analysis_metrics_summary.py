@@ -33,7 +33,7 @@ def test_series_and_families() -> None:
             value_first=0.0,
             value_last=22.0,
             value_max=22.0,
-        ),  # fmt: skip
+        ),
     )
     assert (found.took_p50_ms, found.took_p99_ms) == (4.5, 5.1)
     assert found.up_share == 1.0
