@@ -168,6 +168,14 @@ class ApiFaults:
         index = bisect_right(self.own, end)
         return self.own[index - 1] if index else None
 
+    def up_to(self, fault: Fault) -> list[int]:
+        """Return when the same request met faults, up to this one.
+
+        Of objects with generated names, those with the same beginning are one request.
+        """
+        key = _id(fault.record)
+        return [one.answered for one in self.all if one.answered <= fault.answered and _id(one.record) == key]
+
     def sequences(self, faults: Sequence[Fault]) -> list[list[Fault]]:
         """Return faults of the same request, each the repetition of the one before."""
         found: list[list[Fault]] = []

@@ -7,11 +7,12 @@ or not at all although the write was carried out. An operator has to repeat what
 write without an answer was carried out before it makes the same object under another name.
 
 No false alarm: only faults that the test asked for count, and none of them by itself. Work is lost where a phase misses
-its milestones and what failed was not tried again for ten seconds; a growing delay shows in eight tries of one request,
-and a constant one of a second or more is as gentle; conflicts, which are to be repeated at once with a fresh copy, need
-no delay; a 429 counts for writes to an object by its name, where most were repeated too early; objects are too many
-where all owners but those with a lost answer have the same number of them, for two
-seconds, or where a phase waits for a number that there are more of.
+its milestones and what failed was not tried again for ten seconds, four times the delay before, and the delay that
+client-go's queues have after so many failures; Events and Leases are left out. A growing delay shows in eight tries of
+one request, and a constant one of a second or more is as gentle; conflicts, which are to be repeated at once with a
+fresh copy, need no delay. A 429 counts for writes to an object by its name, where most were repeated too early. Objects
+are too many where all owners but those with a lost answer have the same number of them, for two seconds, or where a
+phase waits for a number that there are more of. A process that could not renew its Lease has to end.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from http import HTTPStatus
-from itertools import islice
+from itertools import islice, pairwise
 from statistics import median
 
 from ...recording.conditions import Predicate
@@ -36,6 +37,12 @@ _LOST_LEASE = 3
 """Renewals of a Lease that failed within that time."""
 _SILENT_NS = 10_000_000_000
 """Time without another try from which on a request counts as given up, ns."""
+
+_PATIENCE = 4
+"""Times the delay before from which on a request is not just delayed for longer: delays that grow mostly double."""
+_BACKOFF_NS = 5_000_000
+_DOUBLES = 18
+"""client-go's queues double a delay of 5 ms with each failure, up to 1000 s; events between make it fail more often."""
 
 _SURPLUS_NS = 2_000_000_000
 """Age from which on an object counts that a sound operator would have found to be one too many, ns."""
@@ -111,7 +118,10 @@ def _lost_work(seen: Observed, faults: list[Fault]) -> Iterator[Finding]:
 
 
 def _given_up(seen: Observed, fault: Fault, span: Span) -> bool:
-    if fault.is_watch or fault.carried_out or span.end - fault.answered < _SILENT_NS:
+    # An Event that is lost is lost; a Lease is renewed by the next attempt, whatever became of this one.
+    if fault.is_watch or fault.carried_out or fault.record.resource in ("events", "leases"):
+        return False
+    if span.end - fault.answered < max(_SILENT_NS, _delay_ns(seen.faults.up_to(fault))):
         return False
     if fault.record.verb in OBJECT_WRITES:
         again = seen.faults.write_repeated(fault)
@@ -120,6 +130,12 @@ def _given_up(seen: Observed, fault: Fault, span: Span) -> bool:
     last = seen.faults.last_own(span.end)
     idle = last is None or span.end - last >= _SILENT_NS
     return idle and (fault.again is None or fault.again > span.end)
+
+
+def _delay_ns(faults: list[int]) -> int:
+    """Return how long a sound operator may wait after these faults of one request: by its delays, or client-go's."""
+    seen = max((after - before for before, after in pairwise(faults[-4:])), default=0)
+    return max(_PATIENCE * seen, _BACKOFF_NS << min(len(faults), _DOUBLES))
 
 
 def _closed_watches(seen: Observed, faults: list[Fault]) -> Iterator[Finding]:

@@ -114,7 +114,7 @@ def test_a_failed_write_that_is_not_repeated_is_lost_where_a_milestone_is_missed
     assert (lost.severity, lost.evidence) == ("defect", ("patch pods t/a: 503",))
 
 
-@pytest.mark.parametrize("how", ["repeated", "carried out", "late", "reached", "read again"])
+@pytest.mark.parametrize("how", ["repeated", "carried out", "late", "reached", "read again", "event", "backoff"])
 def test_no_work_is_lost(how: str) -> None:
     sim = Faulted(outcome="passed" if how == "reached" else "timeout", met=how == "reached")
     if how == "read again":
@@ -123,6 +123,14 @@ def test_no_work_is_lost(how: str) -> None:
     else:
         applied = 200 if how == "carried out" else 0
         sim.fault(END - 5000 if how == "late" else 1000, "lost-answer" if applied else "error", applied=applied)
+    if how == "event":
+        sim.items = [item for item in sim.items if not isinstance(item[2], rec.FaultInjected)]
+        sim.fault(1000, verb="create", resource="events")
+    if how == "backoff":
+        # Six seconds before, so it may well be twelve, and more, now.
+        sim.items = [item for item in sim.items if not isinstance(item[2], rec.FaultInjected)]
+        for at in (4000, 7000, 13_000):
+            sim.fault(at, verb="create", name="a-*")
     if how == "repeated":
         # An apply of the same object is another verb, and as good.
         sim.again(9000, verb="update", subresource="status")
