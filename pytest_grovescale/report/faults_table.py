@@ -31,6 +31,17 @@ def faults(phases: Sequence[PhaseResult]) -> Iterator[Block]:
         yield Item(line, "quiet")
 
 
+def line(phases: Sequence[PhaseResult]) -> str:
+    """Return in one line how many faults there were, and how fast the operator recovered; empty without any."""
+    parts = []
+    for phase in phases:
+        if phase.faults is not None and phase.faults.total:
+            recovered = phase.faults.recovery_s
+            after = f", recovered after {seconds(recovered)}" if recovered is not None else ""
+            parts.append(f"{count(phase.faults.total)} in {phase.name}{after}")
+    return f"API faults: {'; '.join(parts)}" if parts else ""
+
+
 def rows(phases: Sequence[PhaseResult]) -> list[list[str]]:
     """Return a row for each kind of fault in each phase."""
     found = []

@@ -68,7 +68,10 @@ def _overview(test: TestResult, most: int) -> Iterator[Block]:
             yield Line(f"and {len(phases) - shown} more phases, with -v", "quiet")
         yield Gap()
     noop = [line for line, _ in summary.noop_lines(test)]
-    for line in filter(None, (summary.main_cause(test), summary.peak_memory(test), *noop[:_NOOPS_SHOWN])):
+    for line in filter(
+        None,
+        (summary.main_cause(test), faults_table.line(test.phases), summary.peak_memory(test), *noop[:_NOOPS_SHOWN]),
+    ):
         yield Line(line)
     yield Line(summary.environment(test), "quiet")
 

@@ -96,6 +96,7 @@ def test_without_faults_nothing_is_said_of_any() -> None:
     (phase,) = analyse(sim.records()).phases
     assert phase.faults is None
     assert list(faults_table.faults([phase])) == []
+    assert faults_table.line([phase]) == ""
 
 
 def test_a_report_shows_them_and_what_was_in_force(snapshot: SnapshotAssertion) -> None:
@@ -105,6 +106,7 @@ def test_a_report_shows_them_and_what_was_in_force(snapshot: SnapshotAssertion) 
     sim.mark(15_000, NONE)
     (phase,) = analyse(sim.records()).phases
     assert document.text(faults_table.faults([phase]), width=120) == snapshot
+    assert faults_table.line([phase]) == snapshot
 
 
 def test_a_failed_write_that_is_not_repeated_is_lost_where_a_milestone_is_missed() -> None:
