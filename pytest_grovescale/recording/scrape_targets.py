@@ -32,12 +32,9 @@ class OfProcess(Place, tag="process", frozen=True, kw_only=True):
     address: Address
 
 
-class OfPods(Place, tag="pods", frozen=True, kw_only=True):
-    """All running pods that a selector matches, as they appear and disappear; each is a target ``<name>/<pod>``."""
+class InCluster(Place, frozen=True, kw_only=True):
+    """An endpoint that the cluster's own objects lead to."""
 
-    namespace: str
-    label_selector: str
-    port: int
     path: str = "/metrics"
     scheme: Scheme = "http"
     via: Via = "proxy"
@@ -45,29 +42,28 @@ class OfPods(Place, tag="pods", frozen=True, kw_only=True):
     """Only for ``ip``: the proxy passes no credentials on."""
 
 
-class OfFollowed(Place, tag="followed", frozen=True, kw_only=True):
+class OfPods(InCluster, tag="pods", frozen=True, kw_only=True):
+    """All running pods that a selector matches, as they appear and disappear; each is a target ``<name>/<pod>``."""
+
+    namespace: str
+    label_selector: str
+    port: int
+
+
+class OfFollowed(InCluster, tag="followed", frozen=True, kw_only=True):
     """The leader of the pods that the recorder follows under a name; see ``protocol.PodsToFollow``."""
 
     pods: str
     port: int
-    path: str = "/metrics"
-    scheme: Scheme = "http"
-    via: Via = "proxy"
-    credentials: Credentials = Credentials()
-    """As for `OfPods`."""
 
 
-class OfService(Place, tag="service", frozen=True, kw_only=True):
+class OfService(InCluster, tag="service", frozen=True, kw_only=True):
     """A Service: whichever endpoint it selects. Only meaningful with a single endpoint."""
 
     namespace: str
     service: str
     port: int | str
     """Port number or name."""
-    path: str = "/metrics"
-    scheme: Scheme = "http"
-    via: Via = "proxy"
-    credentials: Credentials = Credentials()
 
 
 AnyPlace = AtUrl | OfProcess | OfPods | OfFollowed | OfService
