@@ -64,7 +64,10 @@ class IdleWindow(msgspec.Struct, frozen=True, kw_only=True):
     objects: int
     """Objects of the resource that the test's figures are related to, which existed at its end."""
     requests: dict[IdleKind, int] = {}
-    """The operator's requests; all kinds are named, also those of which there were none."""
+    """The operator's requests in `requests_window_s`; all kinds are named, also those of which there were none."""
+    requests_window_s: float
+    """Seconds in which requests were counted: without the first one of a window that begins with its phase, which may
+    hold the end of earlier work."""
     rows: tuple[IdleRow, ...] = ()
     """The same by verb and resource, the most frequent first."""
     cpu_s: float | None = None

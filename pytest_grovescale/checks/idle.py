@@ -108,10 +108,10 @@ class IdleRequests(Check, tag="idle_requests", frozen=True, kw_only=True):
         for one in windows:
             for row in one.rows:
                 if row.kind in _KINDS[self.of]:
-                    anyway = self._periodic(row, one.seconds)
+                    anyway = self._periodic(row, one.requests_window_s)
                     counted[row.what] += row.count - anyway
                     excused[row.what] += anyway
-        seconds = sum(one.seconds for one in windows)
+        seconds = sum(one.requests_window_s for one in windows)
         what = "requests" if self.of == "all" else f"requests for {self.of}" if self.of != "watches" else "watches"
         return at_most(
             windows[0].phase,

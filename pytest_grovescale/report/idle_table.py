@@ -95,7 +95,7 @@ def _a_day(window: IdleWindow) -> Iterator[tuple[str, float, int]]:
     if window.reconciles_window_s and (made := sum(one.count for one in window.reconciles)):
         yield "reconciles", made / window.reconciles_window_s, 1
     if asked := sum(window.requests.values()):
-        yield "requests of all kinds", asked / window.seconds, 1
+        yield "requests of all kinds", asked / window.requests_window_s, 1
 
 
 def _unit(what: str, unit: int) -> str:

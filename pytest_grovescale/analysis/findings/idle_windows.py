@@ -11,7 +11,7 @@ from ..controller_result import IdleController, IdleKind, IdleRow, IdleWindow
 from ..metrics.history import TargetHistory
 from ..reconciles import counters_of, objects_of
 from ..result import OPERATOR
-from .observed import Observed, Sent, Span, Window
+from .observed import QUIET_NS, Observed, Sent, Span, Window
 
 _MOST = 20
 """Windows kept: the longest."""
@@ -42,7 +42,8 @@ def idle_windows_of(seen: Observed) -> tuple[IdleWindow, ...]:
 
 def _measured(seen: Observed, window: Window, always: Mapping[str, Sequence[int]]) -> IdleWindow:
     span = next(one for one in seen.spans if one.start <= window.start and window.end <= one.end)
-    sent = list(seen.within(window))
+    begin = window.start + (QUIET_NS if window.rested else 0)
+    sent = [one for one in seen.within(window) if one.received >= begin]
     kinds = Counter(kind_of(one) for one in sent)
     cpu_s, cpu_window_s = _cpu(seen, window)
     reconciles, allocated, scraped_s = _scraped(seen, window, span)
@@ -53,6 +54,7 @@ def _measured(seen: Observed, window: Window, always: Mapping[str, Sequence[int]
         rested=window.rested,
         objects=_objects(seen, window.end),
         requests={kind: kinds[kind] for kind in get_args(IdleKind)},
+        requests_window_s=(window.end - begin) / 1e9,
         rows=_rows(sent, always),
         cpu_s=cpu_s,
         cpu_window_s=cpu_window_s,

@@ -35,7 +35,7 @@ CLEAN_UP = "clean-up"
 _WORKLOAD = frozenset({"apply", "scale", "patch", "trigger", "delete"})
 """Labels of the harness's marks that change the workload."""
 
-_QUIET_NS = 1_000_000_000
+QUIET_NS = 1_000_000_000
 """Time after the last change by anyone else within which the operator's work may still follow from it, ns."""
 
 LEAST_IDLE_S = 2.0
@@ -439,7 +439,7 @@ class Observed:
             return []
         ends = {SETTLED, *(f"end:{span.phase.name}" for span in self.spans if span.phase.outcome == "passed")}
         at_rest = [scrape for scrape, edge in enumerate(self._edges) if edge in ends or scrape == self.first_scrape]
-        return [scrape for scrape in at_rest if self.still(self.target.moments[scrape].at, _QUIET_NS / 1e9)]
+        return [scrape for scrape in at_rest if self.still(self.target.moments[scrape].at, QUIET_NS / 1e9)]
 
     def still(self, at: int, seconds: float) -> bool:
         """Return whether no watched object changed in the seconds before a moment."""
@@ -485,13 +485,13 @@ class Observed:
             met = [milestone.observed_s or 0.0 for milestone in span.phase.milestones]
             begin = span.start + (round(max(met) * 1e9) if met else 0)
             moments = [at for at in others if begin <= at < span.end]
-            starts = [begin, *(at + _QUIET_NS for at in moments)]
+            starts = [begin, *(at + QUIET_NS for at in moments)]
             ends = [*moments, span.end]
             # A change is a moment of another phase, too: of the deployment that this phase follows.
             before = bisect.bisect_left(others, begin)
-            quiet = not met and before > 0 and others[before - 1] + _QUIET_NS <= begin
+            quiet = not met and before > 0 and others[before - 1] + QUIET_NS <= begin
             rested = quiet or span.phase.name.endswith("(idle)")
-            starts[0] += 0 if rested else _QUIET_NS
+            starts[0] += 0 if rested else QUIET_NS
             windows += [
                 Window(span.phase.name, *pair, rested=rested and not number)
                 for number, pair in enumerate(zip(starts, ends, strict=True))
