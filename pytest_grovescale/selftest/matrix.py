@@ -69,7 +69,7 @@ class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """The check that identifies the defect, among those that fire or are undecided."""
     finds: list[str] = []
     """Rules that must find it: a defect or waste each, without a declared check."""
-    faults: dict[str, float | str] = {}
+    faults: dict[str, int | float | str] = {}
     """Faults in whose course it shows, as ``scale.faults`` takes them: the scenario is run under these."""
     elsewhere: str = ""
     """What detects it instead, where no check of a single small run can."""

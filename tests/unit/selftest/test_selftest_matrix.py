@@ -19,6 +19,7 @@ from pytest_grovescale.checks import scaling as scaling_check
 from pytest_grovescale.checks.check import tag_of, text_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import DefinitionError, NotMeasuredError, UsageError
+from pytest_grovescale.kube.faults.settings import faults_of
 from pytest_grovescale.reference_operator import defects
 from pytest_grovescale.report import document
 from pytest_grovescale.selftest import matrix, matrix_runs, matrix_table
@@ -391,3 +392,12 @@ def test_sizes_are_run_until_the_bound_is_not_in_doubt(exponents: list[float], d
     runs = [SizedRun(size=size, metrics={"noop_cpu": size**power}) for power in exponents for size in (1, 2, 4)]
     growth = msgspec.structs.replace(small().growth, repeats=2)
     assert growth.decided(scaling.sweep("replicas", runs)) is decided
+
+
+def test_faults_are_given_to_the_scenario_as_scale_takes_them() -> None:
+    committed = matrix.read()
+    under_faults = [name for name, defect in committed.defects.items() if defect.faults]
+    assert under_faults
+    for name in under_faults:
+        _, parameters = committed.arguments(name)
+        assert faults_of(json.loads(str(parameters["faults"]))).any
