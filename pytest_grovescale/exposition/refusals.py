@@ -28,7 +28,9 @@ _OPENMETRICS = re.compile(
 _NAME = re.compile(rf'({CLASSIC_NAME.pattern})|\{{"((?:[^"\\]|\\.)*)"')
 _QUOTED_NAME = re.compile(rf'(?:#[ \t]+\w+[ \t]+|[^"#]*[{{,][ \t]*|\{{(?:[^"]|{_QUOTED})*[{{,][ \t]*)"')
 _WITHOUT_TEXT = re.compile(rf"# (HELP|UNIT) (?:{CLASSIC_NAME.pattern}|{_QUOTED})")
-_VALUE = re.compile(rf"[ \t]*(?:{CLASSIC_NAME.pattern})?[ \t]*(?:\{{(?:[^\"}}]|{_QUOTED})*\}})?[ \t]*(?P<value>\S+)")
+_VALUE = re.compile(
+    rf"[ \t]*+(?:{CLASSIC_NAME.pattern})?+[ \t]*+(?:\{{(?:[^\"}}]|{_QUOTED})*+\}})?+[ \t]*+(?P<value>\S+)"
+)
 
 _WITH_EXEMPLARS = ("_bucket", "_total")
 """Ends of the names of samples that may have one."""

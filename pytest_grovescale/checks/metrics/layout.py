@@ -21,8 +21,8 @@ from .families import Problem, Rule, number
 
 _DESCRIPTION = re.compile(rf'#[ \t]+(HELP|TYPE)[ \t]+(?:({CLASSIC_NAME.pattern})|"((?:[^"\\]|\\.)*)")')
 _SAMPLE = re.compile(
-    rf'(?P<name>{CLASSIC_NAME.pattern})?[ \t]*(?P<labels>\{{(?:[^"}}]|"(?:[^"\\]|\\.)*")*\}})?'
-    r"[ \t]*(?P<value>\S+)(?:[ \t]+(?P<timestamp>[^\s#]\S*))?"
+    rf'(?P<name>{CLASSIC_NAME.pattern})?+[ \t]*+(?P<labels>\{{(?:[^"}}]|"(?:[^"\\]|\\.)*")*+\}})?+'
+    r"[ \t]*+(?P<value>\S+)(?:[ \t]+(?P<timestamp>[^\s#]\S*))?"
 )
 _QUOTED_NAME = re.compile(r'\{[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*[,}]')
 _LE = re.compile(r'(?<=[{,\s])le="([^"]*)",?')

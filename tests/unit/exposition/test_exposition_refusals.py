@@ -32,3 +32,11 @@ def test_one_reason_is_given(body: str, content_type: str) -> None:
 @pytest.mark.parametrize(("body", "content_type"), [(SOUND, TEXT), (STRICT, OPENMETRICS)])
 def test_what_it_takes_has_none(body: str, content_type: str) -> None:
     assert list(of_response(body.encode(), content_type, NOW_S)) == []
+
+
+@pytest.mark.parametrize("part", ["1 ", " ", 'a="1",', "\\\\", "{", ", ", "1", "1.1e", '"', '"",', '"a', "}", "x "])
+@pytest.mark.parametrize("begin", ["", "x{", 'x{a="', "# TYPE ", "x"])
+def test_hostile_lines_take_no_time(begin: str, part: str) -> None:
+    body = f"{begin}{part * (40_000 // len(part))}\n".encode()
+    for content_type in (TEXT, OPENMETRICS):
+        list(of_response(body, content_type, NOW_S))
