@@ -249,7 +249,7 @@ def served_by_go(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> It
     program = goprogram.build(base if worker_id == "master" else base.parent)
     reference = resources.find("fixtures/operators", "reference.yaml")
     written = reference.read_text(encoding="utf-8").replace("../", f"{reference.parents[1]}/")
-    with goprogram.running(program) as (_, address):
+    with goprogram.running(program, "-resting") as (_, address):
         file = tmp_path_factory.mktemp("operator") / "both.yaml"
         file.write_text(f"{written}\npprof: {{url: {address.url}}}\n", encoding="utf-8")
         yield str(file)

@@ -27,6 +27,7 @@ var (
 	token    = flag.String("token", "", "bearer token that every request must carry")
 	secure   = flag.Bool("tls", false, "serve over TLS with HTTP/2, and print the certificate to standard error")
 	share    = flag.Float64("share", 0.75, "part of the work that is spent in heavy; the rest is in light")
+	resting  = flag.Bool("resting", false, "do no work: serve profiles only")
 	sink     uint32
 	released = make(chan struct{})
 )
@@ -121,7 +122,9 @@ func main() {
 		scheme = "https"
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{certificate()}}
 	}
-	go work()
+	if !*resting {
+		go work()
+	}
 	runWorkers()
 	fmt.Printf("%s://%s\n", scheme, listener.Addr())
 	if *secure {
