@@ -4,7 +4,8 @@ An operator runs for months. What grows with each object that ever existed ends 
 an operator that is killed for its own.
 
 No false alarm: a series counts when a label's value is the name or UID of an object that is gone; descriptors and
-threads count from a growth on that no pool of connections explains, and only in proportion to the objects; watches are
+threads count from a growth on that no pool of connections explains, and only in proportion to the objects, or where
+no-op triggers alone, which bring no object and open no connection, made them grow in proportion; watches are
 those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for each object.
 """
 
@@ -32,6 +33,10 @@ _POOL = 128
 """Growth that pools of connections and workers may have, at any size."""
 
 _PER_OBJECT = 0.5
+
+_LEAST_TRIGGERED = 10
+_PER_TRIGGER = 0.5
+"""Growth for each no-op trigger, and of how many in all, from which on each reconcile leaves something behind."""
 
 _LEAST_WATCHES = 5
 _WATCHES_PER_OBJECT = 0.1
@@ -116,7 +121,19 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
         return
     for series, what in _PROCESS.items():
         was, now = target.value(series, before), target.value(series, after)
-        if was is None or now is None or now - was < max(_POOL, _PER_OBJECT * seen.objects):
+        if was is None or now is None:
+            continue
+        grown, triggers = _grown_by_triggers(seen, target, series)
+        if grown >= max(_LEAST_TRIGGERED, _PER_TRIGGER * triggers) and now - was >= grown:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"each reconcile leaves {what} behind: {grown:,.0f} more after {triggers:,} no-op triggers,"
+                f" {was:,.0f} at first and {now:,.0f} after the workload was deleted",
+                evidence=(series,),
+            )
+            continue
+        if now - was < max(_POOL, _PER_OBJECT * seen.objects):
             continue
         yield Finding(
             id=ID,
@@ -124,3 +141,18 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
             text=f"{what} grew from {was:,.0f} to {now:,.0f} and stayed after the workload was deleted",
             evidence=(f"{series}, for {seen.objects:,} objects",),
         )
+
+
+def _grown_by_triggers(seen: Observed, target: TargetHistory, series: str) -> tuple[float, int]:
+    """Return by how much a count grew in phases that only triggered reconciles, and by how many triggers."""
+    at_edge = {moment.edge: scrape for scrape, moment in enumerate(target.moments) if moment.edge}
+    grown, triggers = 0.0, 0
+    for span in seen.spans:
+        started, ended = (at_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+        if not span.phase.triggers or started is None or ended is None:
+            continue
+        before, after = target.value(series, started), target.value(series, ended)
+        if before is not None and after is not None:
+            grown += after - before
+            triggers += span.phase.trigger_writes or span.phase.triggers
+    return grown, triggers
