@@ -6,7 +6,8 @@ controller of it counts as unmanaged: `kubectl drain` refuses it, a PodDisruptio
 cluster autoscaler does not remove its node.
 
 No false alarm: only pods need a controller; owners are judged where both were watched, without a gap, and an owner that
-was never seen only where all objects of its kind were.
+was never seen only where all objects of its kind were. An owner that was gone counts from some seconds on: until then a
+controller's cache may still have it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from ..result import Finding
 from .observed import Life, Observed
 
 ID = "ownership"
+
+_CACHE_LAG_NS = 5_000_000_000
+"""Time for which a controller's cache may be behind on a busy machine, ns."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -49,7 +53,7 @@ def _owner_is_absent(seen: Observed, life: Life, known: Mapping[str, Life]) -> b
         return False
     if owner is not None:
         gone = owner.gone_at()
-        return gone is not None and gone < first.at
+        return gone is not None and gone < first.at - _CACHE_LAG_NS
     return any(
         story.complete_since(first.at) and _is_of(life.owner_kind, story.opened.spec.resource)
         for story in seen.stories
