@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from .. import durations
 from ..analysis import figures
 from ..analysis.phase_result import PhaseResult
 from .conditions import Declared
@@ -52,6 +53,14 @@ class Phase:
         costs the operator as much as a small no-op does.
         """
         self._phase.hold(duration)
+
+    def wait(self, duration: str | float) -> None:
+        """Return after this long, the phase going on: ``wait("10s")`` between two actions.
+
+        Raises what ends the phase in the meantime, as its timeout or the operator's end.
+        """
+        self._phase.begin()
+        self._phase.pass_time(durations.seconds(duration))
 
     def result(self) -> PhaseResult:
         """Return all measurements of this phase."""

@@ -79,7 +79,7 @@ STOP = """
         with scale.phase("stopped", timeout="20s") as stopped:
             stopped.milestone("never", conditions.count("pods", 1))
             if when == "within":
-                stopped.begin()
+                stopped.wait("100ms")
             node = scale.cluster.container
             subprocess.run([node.engine, "stop", node.name], check=True)
 """

@@ -68,13 +68,13 @@ def test_it(scale):
             phase.hold("3s")
             pcs.trigger_reconcile()
             with stopped(scale._test.recorder.pid if subject == "recorder" else pid(subject)):
-                phase.pass_time(2)
+                phase.wait("2s")
         undecided(f"stopped {{subject}}", subject)
     with scale.phase("paused node", timeout="1m") as phase:
         phase.hold("4s")
         pcs.trigger_reconcile()
         with paused(scale.cluster.container):
-            phase.pass_time(3)
+            phase.wait("3s")
     undecided("paused node", "kube-apiserver")
     with scale.phase("lost log", timeout="1m") as phase:
         phase.hold("1s")
@@ -90,7 +90,7 @@ def test_it(scale):
             before = pid(victim)
             os.kill(before, signal.SIGKILL)
             while pid(victim) in (0, before) or not scale.run(scale.client.ready()):
-                phase.pass_time(0.2)
+                phase.wait(0.2)
         undecided(f"killed {{victim}}", victim)
 
 
@@ -98,7 +98,6 @@ def test_it(scale):
 def test_supervisor(scale):
     with scale.phase("lost supervisor", timeout="1m") as phase:
         phase.hold("20s")
-        phase.begin()
         os.kill(state.owner(scale.cluster.directory).pid, signal.SIGKILL)
 """
 
