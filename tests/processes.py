@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +41,22 @@ def _texts(folder: Path) -> tuple[bytes, bytes]:
             return command, environment
         # In the middle of execve it has neither.
         os.sched_yield()
+
+
+def written(pipe: Path, process: subprocess.Popen[str]) -> str:
+    """Return what a process' test writes into a pipe; fails with the process' output if it ends before."""
+    descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        text = b""
+        while not text:
+            with contextlib.suppress(BlockingIOError):
+                text = os.read(descriptor, 4096)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0 if text else 0.05)
+                pytest.fail(f"it ended before it wrote: {process.communicate()[0]}")
+    finally:
+        os.close(descriptor)
+    return text.decode()
 
 
 def new_descendants(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:

@@ -21,7 +21,7 @@ from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ExitCode
 from tests.golden import masked
-from tests.processes import wait_none
+from tests.processes import wait_none, written
 
 pytestmark = pytest.mark.cluster
 
@@ -71,18 +71,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
 
 def where(folder: Path, process: subprocess.Popen[str]) -> Path:
     """Wait until the phase is open; return the cluster's folder. Fails with the run's output if that ends before."""
-    descriptor = os.open(folder / "here", os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        name = b""
-        while not name:
-            with contextlib.suppress(BlockingIOError):
-                name = os.read(descriptor, 4096)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0 if name else 0.05)
-                pytest.fail(f"the run ended before its phase: {finish(process)}")
-    finally:
-        os.close(descriptor)
-    return state.directory(name.decode())
+    return state.directory(written(folder / "here", process))
 
 
 def go_on(folder: Path) -> None:

@@ -16,7 +16,7 @@ from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import Closed
-from tests.processes import carrying, wait_none
+from tests.processes import carrying, wait_none, written
 
 # Each phase waits for what never comes, after telling through a pipe that it is open.
 TEST = """
@@ -88,7 +88,7 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 def _stopped_in(folder: Path, phase: str, number: signal.Signals, *arguments: str) -> tuple[int, str]:
     process = _pytest(folder, f"--grovescale-param=stop_in={phase}", *arguments)
-    assert (folder / "here").read_text(encoding="utf-8") == phase
+    assert written(folder / "here", process) == phase
     process.send_signal(number)
     output, _ = process.communicate(timeout=180)
     return process.returncode, output
@@ -151,7 +151,7 @@ def test_sigkill_of_a_run_with_a_cluster_of_its_own_and_the_next_run_works(folde
 def test_ctrl_c_again_and_again_shows_no_traceback_and_costs_no_result(folder: Path, own_state: None) -> None:
     """One that strikes while pytest notes the first one, or ends the test, or writes the result."""
     process = _pytest(folder, "--grovescale-param=stop_in=deploy")
-    assert (folder / "here").read_text(encoding="utf-8") == "deploy"
+    assert written(folder / "here", process) == "deploy"
     process.send_signal(signal.SIGINT)
     output = ""
     assert process.stdout is not None

@@ -19,7 +19,7 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.prometheus import opening, server
 from pytest_grovescale.prometheus.answers import Vector
 from pytest_grovescale.prometheus.statistics import Live
-from tests.processes import wait_none
+from tests.processes import wait_none, written
 
 # Counters of the operator, as Prometheus and as the recorder scraped them. A sample of the one lies between the last
 # that the other had before it and the first that it began after it: exactly, since counters only go up.
@@ -226,7 +226,7 @@ def test_nothing_is_left_when_a_run_is_stopped(
     os.mkfifo(tmp_path / "here")
     command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", "--grovescale-param=stop=1"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert (tmp_path / "here").read_text(encoding="utf-8").startswith("http://127.0.0.1:")
+    assert written(tmp_path / "here", process).startswith("http://127.0.0.1:")
     process.send_signal(number)
     output, _ = process.communicate(timeout=180)
     wait_none(str(tmp_path))

@@ -15,7 +15,7 @@ import pytest
 from pytest_grovescale import interrupts
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import AnyRecord, Closed, PhaseEnded
-from tests.processes import carrying, wait_none
+from tests.processes import carrying, wait_none, written
 
 TEST = """
 from pathlib import Path
@@ -29,7 +29,7 @@ from pytest_grovescale import conditions
 def test_it(scale):
     with scale.phase("waits", timeout="5m") as waits:
         waits.milestone("never", conditions.count("pods", 999))
-        waits.begin()
+        waits.wait(0)
         Path("here").write_text(scale.namespace)
 """
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def started(folder: Path, *before: str) -> subprocess.Popen[str]:
     command = [*before, sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert (folder / "here").read_text(encoding="utf-8")
+    assert written(folder / "here", process)
     return process
 
 
