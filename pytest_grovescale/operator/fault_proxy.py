@@ -17,7 +17,7 @@ from .. import redaction
 from ..atomic_write import write_private
 from ..cluster import ports, processes
 from ..cluster.handle import Cluster, ProcessSpec
-from ..errors import ClusterError, UsageError
+from ..errors import ClusterError
 from ..kube.access import Access
 from ..kube.client import Client
 from ..kube.errors import ApiError
@@ -25,7 +25,6 @@ from ..kube.faults.proxy import Config
 from ..kube.faults.settings import CONTROL_PATH, Faults
 from ..kube.portal import Portal
 from . import webhooks
-from .schema import OperatorDefinition
 
 PROCESS = "fault-proxy"
 """Name of its process in recordings."""
@@ -55,16 +54,6 @@ class FaultProxy(msgspec.Struct, frozen=True, kw_only=True):
 def log_of(cluster: Cluster) -> Path:
     """Return the file with a line for each fault on a cluster; it may not exist yet."""
     return cluster.directory / "faults.jsonl"
-
-
-def refuse_for_pods(definition: OperatorDefinition) -> None:
-    """Raise UsageError for an operator whose way to the API server cannot lead through a proxy of this host."""
-    if definition.pod is not None:
-        raise UsageError(
-            f"scale.faults: operator {definition.name} runs as pods, which reach the API server by its Service inside"
-            " of the cluster: no proxy of this machine is on that way",
-            next_step="Run the operator as a process (`command:` in its definition), on local, kind or existing.",
-        )
 
 
 def bring_up(cluster: Cluster, access: Access, *, folder: Path, directory: Path) -> FaultProxy:

@@ -8,7 +8,6 @@ from ..cluster.handle import Cluster
 from ..errors import OperatorError
 from ..kube.portal import Portal
 from . import install, process
-from .fault_proxy import refuse_for_pods
 from .handle import Operator, Others, Progress
 from .manifests import Object, title
 from .operator_state import (
@@ -23,7 +22,7 @@ from .operator_state import (
     stop,
     transition,
 )
-from .pods.definition import refuse_where_none_run
+from .pods.definition import refuse_for_pods, refuse_where_none_run
 from .pods.operator import OperatorPods
 from .pods.operator import bring_up as bring_up_pods
 from .schema import OperatorDefinition

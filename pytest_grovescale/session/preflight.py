@@ -17,7 +17,7 @@ from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
 from ..errors import ClusterError, DefinitionError, UsageError
 from ..operator import command
-from ..operator.fault_proxy import refuse_for_pods
+from ..operator.pods.definition import refuse_for_pods
 from ..operator.schema import OperatorDefinition
 from ..options import Settings
 from ..scenario.running_phase import idle_twin_name

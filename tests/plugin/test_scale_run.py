@@ -283,13 +283,13 @@ def test_debugged(scale):
         deploy.milestone("pods-ready", conditions.count("pods", 1, ready=True))
         pcs.apply()
         breakpoint()
-        assert deploy.paused is False
+        assert deploy._phase.paused is False
 """
     )
     pytester.makepyfile(test)
     command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}"]
     done = subprocess.run(
-        command, cwd=pytester.path, input="p ('paused', deploy.paused)\nc\n", capture_output=True, text=True
+        command, cwd=pytester.path, input="p ('paused', deploy._phase.paused)\nc\n", capture_output=True, text=True
     )
     assert "('paused', True)" in done.stdout, done.stdout
     assert "1 passed" in done.stdout

@@ -153,6 +153,16 @@ def _check_image(pod: Pod, fail: Fail) -> None:
             raise fail(("pod", name), "is for an image that is built; there is no `dockerfile:`")
 
 
+def refuse_for_pods(definition: OperatorDefinition) -> None:
+    """Raise UsageError for an operator whose way to the API server cannot lead through a proxy of this host."""
+    if definition.pod is not None:
+        raise UsageError(
+            f"scale.faults: operator {definition.name} runs as pods, which reach the API server by its Service inside"
+            " of the cluster: no proxy of this machine is on that way",
+            next_step="Run the operator as a process (`command:` in its definition), on local, kind or existing.",
+        )
+
+
 def refuse_where_none_run(definition: OperatorDefinition, of: str) -> None:
     """Raise UsageError for an operator that runs as pods on a cluster whose nodes run none. ``of``: its backend."""
     if definition.pod is not None and not backend(of).runs_pods:
