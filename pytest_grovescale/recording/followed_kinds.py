@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from .conditions import WatchSpec
 from .object_cache import ObjectKey
 from .records import Request
-from .watches import Watch, Watches
+
+if TYPE_CHECKING:
+    from .watches import Watch, Watches
 
 MAX_FOLLOWED = 24
 """Collections that are followed; a further one is not."""

@@ -35,7 +35,7 @@ from ..scenario.running_test import RunningTest
 from ..workload import namespace
 from . import recordings, target_discovery
 from .budget_enforcement import held_to_simulated_nodes
-from .clusters import Lost
+from .cluster_lock import Lost
 from .context import Session
 from .error_translation import translated_errors
 from .recordings import processes_files, start_recorder
