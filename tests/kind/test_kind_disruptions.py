@@ -101,6 +101,7 @@ def test_supervisor(scale):
 """
 
 
+@pytest.mark.long
 def test_what_breaks_in_a_phase_decides_nothing_and_is_named(state_dir: Path, pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TEST)
     done = pytester.runpytest_subprocess("--grovescale", "--grovescale-inconclusive=warn", "-p", "no:cacheprovider")
