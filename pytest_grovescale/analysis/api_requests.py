@@ -53,6 +53,15 @@ class Kind(NamedTuple):
     dry_run: bool
 
 
+def open_watches(requests: Iterable[Request], user: str, at: int) -> Counter[str]:
+    """Return resource → how many watches of a user were open at a moment, of those begun in the recording."""
+    begun: Counter[str] = Counter()
+    for one in requests:
+        if one.verb == "watch" and one.user == user and one.code < 400 and one.at <= at:
+            begun[one.qualified] += 1 if one.stage == "ResponseStarted" else -1
+    return begun
+
+
 def missing_rights(rows: Iterable[ApiRow], identity: str = OPERATOR) -> list[str]:
     """Return what an identity was forbidden, the most frequent first: ``list configmaps (403, 4 times)``.
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from ..exposition.families import parse
 from ..recording.records import CYCLES, cycle_edge
+from .api_requests import open_watches
 from .metrics.history import TargetHistory
+from .reconciles import RECONCILES
 from .recording_index import Contents
 from .result import OPERATOR, CycleResult
-
-RECONCILES = "controller_runtime_reconcile_total"
 
 _HEAP = (
     "go_memstats_heap_inuse_bytes",
@@ -77,5 +77,4 @@ def _open_watches(contents: Contents, edge: str) -> int | None:
     operator = contents.opened.identities.get(OPERATOR)
     if at is None or not contents.opened.audited or not operator:
         return None
-    own = [one for one in contents.requests if one.verb == "watch" and one.user == operator and one.code < 400]
-    return sum(1 if one.stage == "ResponseStarted" else -1 for one in own if one.at <= at)
+    return open_watches(contents.requests, operator, at).total()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeGuard
 
 from .. import durations
-from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer
+from ..recording.conditions import READY_PATH, AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer
 from ..recording.records import MilestoneMet, ObjectRef, ObjectSeen
 from .audit_times import Interval, Unknown, WriteLog, pair_what_can_be, time_of_event, time_of_nth_create
 from .disruptions import RECORDER, SEEN_WITHIN_NS
@@ -13,8 +13,6 @@ from .phase_result import Clock, MilestoneResult
 from .recording_index import Contents, PhaseSpan, WatchStory
 from .result import WatchLag
 from .statistics.quantile import quantile
-
-_READY = "status.conditions[type=Ready].status"
 
 FLOOR = "floor"
 """Label of the mark that holds one."""
@@ -175,7 +173,7 @@ def _predicate(where: Predicate) -> str:
 
 
 def _test(test: FieldTest) -> str:
-    if test.path == _READY and test.value == "True" and test.op in ("==", "!="):
+    if test.path == READY_PATH and test.value == "True" and test.op in ("==", "!="):
         return "ready" if test.op == "==" else "not ready"
     sign = {"==": "=", "!=": "≠", ">=": "≥", "<=": "≤", ">": ">", "<": "<"}[test.op]
     return f"{test.path} {sign} {'null' if test.value is None else test.value}"

@@ -116,10 +116,10 @@ def is_of(controller: str, resource: str) -> bool:
 
     controller-runtime's default name is the kind in lower case, as are those of Kubernetes' own work queues.
     """
-    return _SUFFIX.sub("", _NOT_ALPHANUMERIC.sub("", controller.partition(".")[0].lower())) in _singulars(resource)
+    return _SUFFIX.sub("", _NOT_ALPHANUMERIC.sub("", controller.partition(".")[0].lower())) in singulars(resource)
 
 
-def _singulars(resource: str) -> Iterator[str]:
+def singulars(resource: str) -> Iterator[str]:
     """Yield the names that a resource's kind may have in lower case: ``podcliques.grove.io`` is ``podclique``."""
     plural = resource.partition(".")[0]
     yield plural

@@ -12,6 +12,7 @@ from itertools import groupby, pairwise
 
 import msgspec
 
+from ..recording.conditions import AVAILABLE_PATH, READY_PATH
 from ..recording.records import CpuRead, IncidentKind, ObjectSeen
 from .api_requests import counted, roles
 from .disruptions import incidents_of
@@ -33,8 +34,8 @@ _STATES: dict[str, tuple[str, object]] = {
     "running": ("status.phase", "Running"),
     "succeeded": ("status.phase", "Succeeded"),
     "failed": ("status.phase", "Failed"),
-    "ready": ("status.conditions[type=Ready].status", "True"),
-    "available": ("status.conditions[type=Available].status", "True"),
+    "ready": (READY_PATH, "True"),
+    "available": (AVAILABLE_PATH, "True"),
     "deleting": ("metadata.deletionTimestamp", None),
 }
 """State → (field, the value that it has in this state; None: any value)."""

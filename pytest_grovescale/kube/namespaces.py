@@ -70,18 +70,8 @@ async def objects(client: Client, kind: Resource, namespace: str, shape: type[T]
     resourceVersion expires and the list starts again, so that an object may come twice.
     """
     decode = msgspec.json.Decoder(shape).decode
-    params = {"limit": str(PAGE)}
-    while True:
-        try:
-            page = _decode(await client.request("GET", kind.path(namespace), params=params, accept=_METADATA_ONLY))
-        except Gone:
-            if params.pop("continue", None) is None:
-                raise
-            continue
+    async for page in _pages(client, "GET", kind, namespace):
         yield [decode(item) for item in page.items or []]
-        if not page.metadata.continue_:
-            return
-        params["continue"] = page.metadata.continue_
 
 
 async def clear(client: Client, kind: Resource, namespace: str, *, grace_seconds: int | None = None) -> None:
@@ -93,18 +83,24 @@ async def clear(client: Client, kind: Resource, namespace: str, *, grace_seconds
     options: Object = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = grace_seconds
-    body = msgspec.json.encode(options)
+    async for _ in _pages(client, "DELETE", kind, namespace, body=msgspec.json.encode(options)):
+        pass
+
+
+async def _pages(
+    client: Client, method: str, kind: Resource, namespace: str, *, body: bytes | None = None
+) -> AsyncIterator[_Page]:
+    """Yield a collection's pages, one request each; from the first again when the resourceVersion has expired."""
     params = {"limit": str(PAGE)}
     while True:
         try:
-            answer = await client.request(
-                "DELETE", kind.path(namespace), params=params, body=body, accept=_METADATA_ONLY
-            )
+            answer = await client.request(method, kind.path(namespace), params=params, body=body, accept=_METADATA_ONLY)
         except Gone:
             if params.pop("continue", None) is None:
                 raise
             continue
         page = _decode(answer)
+        yield page
         if not page.metadata.continue_:
             return
         params["continue"] = page.metadata.continue_

@@ -16,6 +16,13 @@ import msgspec
 
 from ..errors import UsageError
 
+READY_PATH = "status.conditions[type=Ready].status"
+AVAILABLE_PATH = "status.conditions[type=Available].status"
+
+KEPT_PATHS = ("metadata.deletionTimestamp", AVAILABLE_PATH, READY_PATH, "status.phase")
+"""Fields that are kept of every object: one watch serves the operator's kinds and conditions on them, later phases find
+theirs in it, and a late object can be explained."""
+
 Comparison = Literal["==", "!=", ">=", "<=", ">", "<"]
 
 

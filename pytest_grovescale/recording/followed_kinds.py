@@ -9,25 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from typing import TYPE_CHECKING
 
-from .conditions import WatchSpec
+from .conditions import KEPT_PATHS, WatchSpec
 from .object_cache import ObjectKey
 from .records import Request
-
-if TYPE_CHECKING:
-    from .watches import Watch, Watches
+from .watches import Watch, Watches
 
 MAX_FOLLOWED = 24
 """Collections that are followed; a further one is not."""
-
-FIELDS = (
-    "metadata.deletionTimestamp",
-    "status.conditions[type=Available].status",
-    "status.conditions[type=Ready].status",
-    "status.phase",
-)
-"""Fields that are kept of every object, so that one watch serves the operator's kinds and conditions on them."""
 
 LEASE_FIELDS = ("spec.leaseDurationSeconds",)
 
@@ -92,7 +81,7 @@ class FollowedKinds:
         if path not in self._followed:
             if len(self._followed) >= MAX_FOLLOWED:
                 return
-            spec = WatchSpec(resource=request.qualified, path=path, fields=FIELDS)
+            spec = WatchSpec(resource=request.qualified, path=path, fields=KEPT_PATHS)
             self._followed[path] = self._watches.follow(spec)
         if request.name and (by_operator or by_harness):
             (self._made if by_operator else self._workload)[path].add((request.namespace, request.name))

@@ -24,24 +24,7 @@ class InjectedFaults:
     def poll(self) -> None:
         """Journal the faults since the last call."""
         for line in self._tail.poll():
-            one = _decode(line)
-            self._ledger.add(
-                FaultInjected(
-                    at=self._ledger.now(),
-                    kind=one.kind,
-                    verb=one.verb,
-                    group=one.group,
-                    resource=one.resource,
-                    subresource=one.subresource,
-                    namespace=one.namespace,
-                    name=one.name,
-                    code=one.code,
-                    applied=one.applied,
-                    retry_after_s=one.retry_after_s,
-                    received_wall=one.received,
-                    answered_wall=one.answered,
-                )
-            )
+            self._ledger.add(FaultInjected(at=self._ledger.now(), **msgspec.structs.asdict(_decode(line))))
 
     def close(self) -> None:
         """Read the remaining lines and close the file."""

@@ -16,14 +16,22 @@ from .. import durations
 from ..errors import UsageError
 from ..kube.resources import Resource
 from ..recording import conditions as recorded
-from ..recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Predicate, Timer, WatchSpec
-from ..recording.followed_kinds import FIELDS
+from ..recording.conditions import (
+    AVAILABLE_PATH,
+    KEPT_PATHS,
+    READY_PATH,
+    AllOf,
+    AnyOf,
+    Condition,
+    Count,
+    FieldTest,
+    Predicate,
+    Timer,
+    WatchSpec,
+)
 
 Scalar = str | int | float | bool | None
 Operator = Literal["==", ">=", "<="]
-
-READY_PATH = "status.conditions[type=Ready].status"
-AVAILABLE_PATH = "status.conditions[type=Available].status"
 
 _ALSO_OF = {"pods": ("spec.nodeName", 'metadata.labels["grove.io/podclique"]')}
 
@@ -222,7 +230,7 @@ def _resolve_count(wanted: Wanted, resource: Resource, namespace: str) -> Count:
         path = _READY_CONDITION.get(resource.qualified, READY_PATH)
         tests = (*tests, FieldTest(path=path, op="==" if wanted.ready else "!=", value="True"))
     scope = None if wanted.namespace == "*" else wanted.namespace or namespace
-    fields = {*FIELDS, *_ALSO_OF.get(resource.qualified, ()), *wanted.fields, *(test.path for test in tests)}
+    fields = {*KEPT_PATHS, *_ALSO_OF.get(resource.qualified, ()), *wanted.fields, *(test.path for test in tests)}
     return Count(
         watch=WatchSpec(
             resource=resource.qualified,

@@ -127,7 +127,7 @@ class RunningTest:
         self._profiles = profiles_in(self.recorder.journal.parent.parent)
         self._broken: dict[tuple[str, str], str] = {}
         """(process, how) → disruption of the phase that is open, or was last, in words."""
-        self._read: tuple[int, tuple[TestResult, MetricsHistory]] | None = None
+        self._read: tuple[tuple[int, bool], tuple[TestResult, MetricsHistory]] | None = None
 
     def watched(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine; the open phase, if there is one, is monitored during the run."""
@@ -294,27 +294,29 @@ class RunningTest:
         return [f"last {len(lines)} lines of the operator's log:", *(f"  {line}" for line in lines)]
 
     def result(self) -> TestResult:
-        """Return the analysis of everything recorded so far."""
+        """Return the analysis of everything recorded so far, without findings."""
         return self._analysed()[0]
 
     def judged(self) -> TestResult:
         """Return ``result()`` with the verdicts of all checks."""
         return judge_all(self.recorded())
 
-    def recorded(self) -> Run:
+    def recorded(self, *, findings: bool = False) -> Run:
         """Return everything recorded so far, as checks read it."""
-        return Run(self.result(), self.budget.baselines, self.metrics, self._profiles)
+        test = self._analysed(findings=findings)[0]
+        return Run(test, self.budget.baselines, self.metrics, self._profiles)
 
     def metrics(self) -> MetricsHistory:
         """Return all scrapes recorded so far, of every target."""
         return self._analysed()[1]
 
-    def _analysed(self) -> tuple[TestResult, MetricsHistory]:
+    def _analysed(self, *, findings: bool = False) -> tuple[TestResult, MetricsHistory]:
         self.recorder.check_written()
         size = self.recorder.journal.stat().st_size
-        if self._read is None or self._read[0] != size:
+        # An analysis with findings serves those who do not ask for them, too.
+        if self._read is None or self._read[0] not in ((size, True), (size, findings)):
             contents = contents_of(read(self.recorder.journal))
-            self._read = (size, (result_of(contents), contents.metrics))
+            self._read = ((size, findings), (result_of(contents, findings=findings), contents.metrics))
         return self._read[1]
 
     def aim_profiler(self, asked: Profiler | None) -> dict[str, str]:

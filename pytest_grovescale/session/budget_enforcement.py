@@ -8,7 +8,7 @@ import pytest
 
 from ..checks import NoTestLeakage, SimulatedNodesOnly
 from ..checks.budgets import TEST, Declared
-from ..checks.judge import with_findings
+from ..checks.judge import judge_all, with_findings
 from ..checks.outcome import failure, line, verdict_lines
 from ..cluster.handle import Cluster
 from ..errors import (
@@ -61,7 +61,8 @@ def hold_to_budget(item: pytest.Item, test: RunningTest) -> None:
 def hold_to_findings(test: RunningTest) -> None:
     """Fail a test whose recording shows a defect or waste (``--grovescale-findings=fail``)."""
     with translated_errors():
-        found = with_findings(test.judged(), test.recorded()).findings
+        run = test.recorded(findings=True)
+        found = with_findings(judge_all(run), run).findings
     severe = [in_words(one) for one in found if one.severity != "note"]
     if severe:
         raise CheckFailed(

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from ..api_faults import ApiFaults
 from ..recording_index import Contents
 from ..result import SEVERITIES, Finding, TestResult
 from . import (
@@ -88,16 +89,19 @@ RULES: Mapping[str, Rule] = MappingProxyType({module.ID: module.findings for mod
 """Id → rule, of all that there are."""
 
 
-def with_findings(contents: Contents, test: TestResult) -> TestResult:
+def with_findings(contents: Contents, test: TestResult, faults: ApiFaults, *, rules: bool = True) -> TestResult:
     """Return a test with its idle windows, and with what the rules find in its recording that are not switched off.
 
-    A profiling pass, and a test whose cluster others may have used, have neither.
+    ``faults``: those that the test put in the operator's way; ``rules``: False leaves the findings out. A profiling
+    pass, and a test whose cluster others may have used, have neither.
     """
     if not may_have_findings(test):
         return test
-    seen = Observed(contents, test)
-    seen.test = msgspec.structs.replace(test, idle=idle_windows_of(seen.calm()))
+    seen = Observed(contents, test, faults)
     calm = seen.calm()
+    seen.test = calm.test = msgspec.structs.replace(test, idle=idle_windows_of(calm))
+    if not rules:
+        return seen.test
     of_cost = {module.ID for module in _OF_COST}
     found = ordered(
         one

@@ -67,7 +67,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _woken(seen: Observed) -> Iterator[Finding]:
     """Yield the controllers that a no-op trigger woke more often than there are objects."""
     for span in seen.spans:
-        triggers = span.phase.trigger_writes or span.phase.triggers
+        triggers = span.triggers
         if not triggers or WINDOW.fullmatch(span.phase.name) or triggered_itself(seen, span) is not None:
             continue
         changed = {(one.resource, one.object) for one in seen.by_harness(span.start, span.end)}

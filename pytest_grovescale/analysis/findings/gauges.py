@@ -20,9 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 
 from ...exposition.families import LIBRARIES, family_of, parse
+from ...recording.conditions import READY_PATH
 from ..metrics.history import TargetHistory
+from ..metrics.object_states import states_of
 from ..result import Finding
-from .observed import READY, Life, Observed
+from .observed import Life, Observed
 
 ID = "gauge"
 
@@ -45,8 +47,6 @@ _PLAIN = frozenset(
     {"total", "count", "current", "number", "num", "managed", "tracked", "known", "existing", "by", "phase"}
 )
 """Words beside a kind's name that do not say which of its objects are counted."""
-
-_CONDITION = re.compile(r"status\.conditions\[type=(.+)\]\.status")
 
 _OTHER = re.compile(r"max|peak|limit|capacity|seconds|timestamp|bytes|ratio|info|desired|version|generation")
 """Parts of names of gauges that need not follow a number of objects."""
@@ -213,9 +213,10 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
     found: dict[str, dict[int, int]] = {}
     for resource, lives in seen.lives.items():
         found[resource] = {scrape: sum(life.exists(at) for life in lives) for scrape, at in moments.items()}
-        if any(READY in life.events[-1].fields for life in lives):
+        if any(READY_PATH in life.events[-1].fields for life in lives):
             found[f"ready {resource}"] = {
-                scrape: sum(_is_ready(life, at) for life in lives if life.exists(at)) for scrape, at in moments.items()
+                scrape: sum(life.field(READY_PATH, at) == "True" for life in lives if life.exists(at))
+                for scrape, at in moments.items()
             }
         states = {scrape: [_states(life, at) for life in lives if life.exists(at)] for scrape, at in moments.items()}
         kinds = Counter(state for of_scrape in states.values() for those in of_scrape for state in those)
@@ -226,17 +227,7 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
     return found
 
 
-def _states(life: Life, at: int) -> set[str]:
-    """Return the phase and the conditions of an object at a moment: ``phase Running``, ``condition Ready=True``."""
-    numbers = life.numbers(at)
-    phase = numbers.get("status.phase", life.field("status.phase", at))
-    found = {f"phase {phase}"} if isinstance(phase, str) else set()
-    for path, value in numbers.items():
-        if (condition := _CONDITION.fullmatch(path)) is not None:
-            found.add(f"condition {condition[1]}={value}")
-    return found
-
-
-def _is_ready(life: Life, at: int) -> bool:
-    before = next((event for event in reversed(life.events) if event.at <= at), None)
-    return before is not None and before.fields.get(READY) == "True"
+def _states(life: Life, at: int) -> frozenset[str]:
+    """Return the phase and the conditions of an object at a moment."""
+    phase = life.field("status.phase", at)
+    return states_of({**({"status.phase": phase} if isinstance(phase, str) else {}), **life.numbers(at)})

@@ -105,14 +105,8 @@ def _held(seen: Observed) -> Iterator[Finding]:
         return
     for what in ("threads", "files", "sockets"):
         was, now = getattr(first, what), getattr(last, what)
-        if _NAMES[what] in served or now - was < max(_POOL, _PER_OBJECT * seen.objects):
-            continue
-        yield Finding(
-            id=ID,
-            severity="defect",
-            text=f"{_NAMES[what]} grew from {was:,} to {now:,} and stayed after the workload was deleted",
-            evidence=(f"by /proc, for {seen.objects:,} objects",),
-        )
+        if _NAMES[what] not in served:
+            yield from _stayed(seen, _NAMES[what], was, now, "by /proc")
 
 
 def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
@@ -133,26 +127,29 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
                 evidence=(series,),
             )
             continue
-        if now - was < max(_POOL, _PER_OBJECT * seen.objects):
-            continue
+        yield from _stayed(seen, what, was, now, series)
+
+
+def _stayed(seen: Observed, what: str, was: float, now: float, source: str) -> Iterator[Finding]:
+    """Yield a finding where a count grew by more than pools do, in proportion to the objects."""
+    if now - was >= max(_POOL, _PER_OBJECT * seen.objects):
         yield Finding(
             id=ID,
             severity="defect",
             text=f"{what} grew from {was:,.0f} to {now:,.0f} and stayed after the workload was deleted",
-            evidence=(f"{series}, for {seen.objects:,} objects",),
+            evidence=(f"{source}, for {seen.objects:,} objects",),
         )
 
 
 def _grown_by_triggers(seen: Observed, target: TargetHistory, series: str) -> tuple[float, int]:
     """Return by how much a count grew in phases that only triggered reconciles, and by how many triggers."""
-    at_edge = {moment.edge: scrape for scrape, moment in enumerate(target.moments) if moment.edge}
     grown, triggers = 0.0, 0
     for span in seen.spans:
-        started, ended = (at_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+        started, ended = (seen.scrape_at(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
         if not span.phase.triggers or started is None or ended is None:
             continue
         before, after = target.value(series, started), target.value(series, ended)
         if before is not None and after is not None:
             grown += after - before
-            triggers += span.phase.trigger_writes or span.phase.triggers
+            triggers += span.triggers
     return grown, triggers

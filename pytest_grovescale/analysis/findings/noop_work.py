@@ -47,7 +47,7 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         twin = seen.twin(span)
         anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
         kinds += Counter(_what(seen, first, span.end)) - anyway
-        triggers += span.phase.trigger_writes or span.phase.triggers
+        triggers += span.triggers
         for one in seen.by_harness(first, span.end):
             triggered_kinds |= {one.resource, f"{one.resource}/status"}
     if not kinds:
@@ -76,7 +76,7 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="waste",
-            text=f"{_triggers(span.phase.trigger_writes or span.phase.triggers)} in {span.phase.name} made {least:,}"
+            text=f"{_triggers(span.triggers)} in {span.phase.name} made {least:,}"
             f" reconciles of {controller}: it triggers itself",
             check=f'noop_reconciles(controller="{controller}", per_trigger=1)',
         )
@@ -85,7 +85,7 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
 
 def triggered_itself(seen: Observed, span: Span) -> tuple[str, int] | None:
     """Return the controller that reconciled least often, and how often; None where that is what triggers ask for."""
-    triggers = span.phase.trigger_writes or span.phase.triggers
+    triggers = span.triggers
     counts = caused_by_triggers(seen, span)
     if not counts or not triggers:
         return None

@@ -7,6 +7,7 @@ log, a control plane that broke), rules that need it see nothing of it: no findi
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,17 +18,14 @@ from ...exposition.families import parse
 from ...recording.records import SETTLED, ObjectSeen, Request
 from .. import contention
 from ..api_faults import ApiFaults
-from ..api_requests import HARNESS, category_of, counted
+from ..api_requests import HARNESS, category_of, counted, open_watches
 from ..audit_times import changes_object
 from ..metrics.history import TargetHistory
 from ..phase_result import PhaseResult
+from ..reconciles import RECONCILES
 from ..recording_index import Contents, PhaseSpan, WatchStory
 from ..result import OPERATOR, WHOLE_PHASE, TestResult
 from ..run_metrics import WINDOW
-
-RECONCILES = "controller_runtime_reconcile_total"
-
-READY = "status.conditions[type=Ready].status"
 
 CLEAN_UP = "clean-up"
 """Label of the harness's mark around the removal of a test's namespace."""
@@ -80,7 +78,8 @@ class Sent(NamedTuple):
         return self.code >= 400
 
 
-class Life(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Life:
     """One object from its first event to its last, as the watch showed it."""
 
     resource: str
@@ -91,7 +90,7 @@ class Life(NamedTuple):
     complete: bool
     """Whether the watch has shown its beginning."""
 
-    @property
+    @functools.cached_property
     def owner(self) -> str | None:
         """UID of its owner; empty without one, None where the recording does not say."""
         return next((event.owner for event in reversed(self.events) if event.owner is not None), None)
@@ -162,6 +161,11 @@ class Span(NamedTuple):
     def start(self) -> int:
         return self.recorded.start
 
+    @property
+    def triggers(self) -> int:
+        """How many reconciles its triggers ask for: the writes to single objects, where the log shows them."""
+        return self.phase.trigger_writes or self.phase.triggers
+
 
 class Window(NamedTuple):
     """A time in which nothing changed but by the operator itself, ns of the recorder's clock."""
@@ -184,11 +188,13 @@ class Window(NamedTuple):
 class Observed:
     """One test, as rules read it. Everything is computed at first use, once."""
 
-    def __init__(self, contents: Contents, test: TestResult, *, calm: bool = False) -> None:
-        """``calm``: see only the time in which no faults were in force between the operator and the API server."""
+    def __init__(self, contents: Contents, test: TestResult, faults: ApiFaults, *, calm: bool = False) -> None:
+        """``faults``: between operator and API server; ``calm``: see only the time in which none were in force."""
         self.contents = contents
         self.test = test
+        self.faults = faults
         self._calm = calm
+        self._writers: dict[tuple[str, ObjectId], Counter[str]] = {}
         self.operator = test.identities.get(OPERATOR, "")
         """Its user name in the audit log; empty without one of its own."""
         self.harness = test.identities.get(HARNESS, "")
@@ -197,12 +203,7 @@ class Observed:
 
     def calm(self) -> Observed:
         """Return the same without the phases in which faults were in force, and what was requested then."""
-        return Observed(self.contents, self.test, calm=True) if self.faults.windows else self
-
-    @functools.cached_property
-    def faults(self) -> ApiFaults:
-        """The faults between the operator and the API server, with what followed each."""
-        return ApiFaults(self.contents)
+        return Observed(self.contents, self.test, self.faults, calm=True) if self.faults.windows else self
 
     @functools.cached_property
     def spans(self) -> list[Span]:
@@ -293,12 +294,8 @@ class Observed:
         )
 
     def open_watches(self, at: int) -> Counter[str]:
-        """Return resource → how many watches of the operator were open at a moment, of those begun in the recording."""
-        begun: Counter[str] = Counter()
-        for one in self.contents.requests:
-            if one.verb == "watch" and one.user == self.operator and one.code < 400 and one.at <= at:
-                begun[one.qualified] += 1 if one.stage == "ResponseStarted" else -1
-        return begun
+        """Return resource → how many watches of the operator were open at a moment."""
+        return open_watches(self.contents.requests, self.operator, at)
 
     @functools.cached_property
     def lives(self) -> dict[str, list[Life]]:
@@ -353,8 +350,14 @@ class Observed:
 
     def writers(self, life: Life) -> Counter[str]:
         """Return user → how often it changed an object, its create and its deletion left out."""
-        sent = self.writes_by_object.get((life.resource, (life.namespace, life.name)), ())
-        return Counter(one.user for one in sent if one.verb in ("update", "patch") and one.code != HTTPStatus.CREATED)
+        key = life.resource, (life.namespace, life.name)
+        if key not in self._writers:
+            self._writers[key] = Counter(
+                one.user
+                for one in self.writes_by_object.get(key, ())
+                if one.verb in ("update", "patch") and one.code != HTTPStatus.CREATED
+            )
+        return self._writers[key]
 
     def role(self, user: str) -> str:
         """Return the role of a user name, as ``kube-scheduler``; itself without one."""
@@ -419,10 +422,14 @@ class Observed:
         """The edge of each of the operator's scrapes."""
         return [moment.edge for moment in self.target.moments] if self.target is not None else []
 
-    @functools.cached_property
+    def scrape_at(self, edge: str) -> int | None:
+        """Return the first scrape at an edge: `SETTLED`, ``start:deploy``; None without one."""
+        return self._edges.index(edge) if edge in self._edges else None
+
+    @property
     def settled_scrape(self) -> int | None:
         """The scrape after the workload was gone."""
-        return next((scrape for scrape, edge in enumerate(self._edges) if edge == SETTLED), None)
+        return self.scrape_at(SETTLED)
 
     @functools.cached_property
     def first_scrape(self) -> int | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ..audit_times import namespace_of
+from ..reconciles import singulars
 from ..result import Finding
 from .observed import Life, Observed
 
@@ -63,9 +64,8 @@ def _owner_is_absent(seen: Observed, life: Life, known: Mapping[str, Life]) -> b
 
 def _is_of(kind: str, resource: str) -> bool:
     """Return whether a kind is that of a resource: ``podclique.grove.io`` of ``podcliques.grove.io``."""
-    plural, _, group = resource.partition(".")
-    singular, _, of = kind.partition(".")
-    return group == of and plural in (singular, f"{singular}s", f"{singular}es", f"{singular[:-1]}ies")
+    singular, _, group = kind.partition(".")
+    return group == resource.partition(".")[2] and singular in singulars(resource)
 
 
 def _finding(lives: list[Life], text: str) -> Finding:

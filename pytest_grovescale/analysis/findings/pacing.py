@@ -18,8 +18,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
 
+from ...recording.conditions import READY_PATH
 from ..result import OPERATOR, Finding
-from .observed import READY, Life, Observed, Sent, Span, during
+from .observed import Life, Observed, Sent, Span, during
 
 ID = "pacing"
 
@@ -92,7 +93,7 @@ def _follows(seen: Observed, sent: Sequence[Sent]) -> bool:
         event.at
         for life in seen.lives.get(sent[0].resource, ())
         for before, event in pairwise(life.events)
-        if event.change == "deleted" or before.fields.get(READY) != event.fields.get(READY) == "True"
+        if event.change == "deleted" or before.fields.get(READY_PATH) != event.fields.get(READY_PATH) == "True"
     )
     after = sum(any(before.completed < at <= one.received for at in moments) for before, one in pairwise(sent))
     return after >= _SERIAL * (len(sent) - 1)

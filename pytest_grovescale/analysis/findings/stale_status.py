@@ -16,8 +16,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ...recording.conditions import READY_PATH
 from ..result import Finding
-from .observed import READY, Life, Observed, Window
+from .observed import Life, Observed, Window
 
 ID = "stale-status"
 
@@ -70,7 +71,7 @@ def _wrong(seen: Observed, resource: str, window: Window, pods: dict[str, list[L
         if not own or any(pod.changed_in(window.start, window.end) for pod in own):
             continue
         there = {
-            "status.readyReplicas": sum(pod.field(READY, window.end) == "True" for pod in own),
+            "status.readyReplicas": sum(pod.field(READY_PATH, window.end) == "True" for pod in own),
             "status.replicas": len(own),
         }
         for path, number in there.items():

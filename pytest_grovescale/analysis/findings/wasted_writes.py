@@ -131,10 +131,10 @@ def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Findin
     """Yield a note for each time of a status that is rounded: its next step is beyond the run."""
     steps: dict[str, list[int]] = defaultdict(list)
     for life in lives:
-        if seen.writers(life)[seen.operator]:
-            for event in life.events:
-                for path, step in event.coarse.items():
-                    steps[path].append(step)
+        rounded = [item for event in life.events for item in event.coarse.items()]
+        if rounded and seen.writers(life)[seen.operator]:
+            for path, step in rounded:
+                steps[path].append(step)
     longest = max((window.seconds for window in seen.idle_windows), default=0.0)
     for path, found in sorted(steps.items()):
         step = min(found)

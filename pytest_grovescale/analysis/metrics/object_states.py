@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ...recording import records as rec
@@ -33,9 +34,14 @@ class _Seen(NamedTuple):
 
 
 class ObjectStates:
-    """The states of all objects over time; feed it every record, in order."""
+    """The states of all objects over time; feed it every record, in order.
+
+    Events are read when they are first asked for: few runs have an equation with numbers of objects.
+    """
 
     def __init__(self) -> None:
+        self._unread: list[tuple[str, rec.ObjectSeen]] = []
+        """Events by resource, not yet in `_objects`."""
         self._resources: dict[str, str] = {}
         """Watch → resource, of the first watch on each whole collection."""
         self._paths: set[str] = set()
@@ -52,7 +58,12 @@ class ObjectStates:
                     self._resources[watch] = spec.resource
                     self._objects[spec.resource]  # known, though there may be none
             case rec.ObjectSeen(watch=watch) if watch in self._resources:
-                self._seen(self._resources[watch], record)
+                self._unread.append((self._resources[watch], record))
+
+    def _read(self) -> None:
+        for resource, event in self._unread:
+            self._seen(resource, event)
+        self._unread.clear()
 
     def _seen(self, resource: str, event: rec.ObjectSeen) -> None:
         key = (event.namespace, event.name)
@@ -65,7 +76,7 @@ class ObjectStates:
         fields = {path: value for path, value in event.fields.items() if isinstance(value, str)}
         known = self._known.setdefault((resource, *key), {})
         known |= {**event.numbers, **fields}
-        history.append(_Seen(event.at, _states(known)))
+        history.append(_Seen(event.at, states_of(known)))
 
     def kinds(self) -> list[str]:
         """Return the resources of which all objects were watched."""
@@ -78,6 +89,7 @@ class ObjectStates:
 
     def count(self, wanted: Wanted, at: int) -> int:
         """Return how many objects there were at a moment of the recorder's clock, ns."""
+        self._read()
         found = 0
         for history in self._objects.get(self.resource(wanted.kind), {}).values():
             before = bisect.bisect_right(history, at, key=lambda seen: seen.at)
@@ -88,12 +100,14 @@ class ObjectStates:
 
     def still(self, kind: str, at: int) -> bool:
         """Return whether no object of a kind changed around a moment."""
+        self._read()
         changes = self._changes.get(self.resource(kind), [])
         after = bisect.bisect_left(changes, at - STILL_NS)
         return after == len(changes) or changes[after] > at + STILL_NS
 
 
-def _states(known: dict[str, str | int]) -> frozenset[str]:
+def states_of(known: Mapping[str, str | int]) -> frozenset[str]:
+    """Return phase and conditions in words, of fields by path: ``phase Running``, ``condition Ready=True``."""
     found = {f"phase {known[_PHASE]}"} if _PHASE in known else set()
     for path, value in known.items():
         if (condition := _CONDITION.fullmatch(path)) is not None:

@@ -148,8 +148,8 @@ class Proxy:
             code=code,
             applied=applied,
             retry_after_s=wait_s,
-            received=received,
-            answered=time.time_ns(),
+            received_wall=received,
+            answered_wall=time.time_ns(),
         )
         # In one write: the recorder sees whole lines. Before the answer: so it precedes what follows from it.
         os.write(self._log, msgspec.json.encode(line) + b"\n")

@@ -193,5 +193,5 @@ class Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     applied: int = 0
     """What the API server itself answered; 0: the request did not reach it."""
     retry_after_s: int = 0
-    received: int
-    answered: int
+    received_wall: int
+    answered_wall: int

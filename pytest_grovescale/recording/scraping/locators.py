@@ -23,8 +23,8 @@ from ..scrape_targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfS
 from .connections import Where
 
 if TYPE_CHECKING:
+    # The recorder locates endpoints, too, but starts no operators: it does without all that this needs.
     from ...operator.handle import Operator
-    from ...operator.pods.operator import OperatorPods
 
 STARTING_S = 60.0
 """How long after it was first seen a process without any response counts as starting, s."""
@@ -325,9 +325,8 @@ def place_of(operator: Operator) -> AnyPlace | None:
     if metrics is None:
         return None
     # A forwarded port of this host belongs to no process of this host, and never moves.
-    if _in_pods(operator) is not None:
-        return AtUrl(address=metrics)
-    return OfProcess(process=operator.process, address=metrics)
+    in_pods = operator.definition.pod is not None
+    return AtUrl(address=metrics) if in_pods else OfProcess(process=operator.process, address=metrics)
 
 
 def place_of_further(operator: Operator, target: FurtherTarget) -> AnyPlace:
@@ -367,21 +366,12 @@ def _namespace(operator: Operator, place: InCluster) -> str:
 
 def followed(operator: Operator, served: Served) -> OfFollowed:
     """Return the location of an endpoint that the operator's pods serve."""
-    pods = _in_pods(operator)
-    assert pods is not None  # no others have such endpoints
+    assert operator.definition.pod is not None  # no others have such endpoints
     return OfFollowed(
-        pods=pods.process,
+        pods=operator.process,
         port=served.number,
         path=served.path,
         scheme=served.scheme,
         via="ip" if served.via == "ip" else "proxy",
         credentials=operator.credentials(served),
     )
-
-
-def _in_pods(operator: Operator) -> OperatorPods | None:
-    """Return it where it runs as pods."""
-    # The recorder locates endpoints, too, but starts no operators: it does without all that this needs.
-    from ...operator.pods.operator import OperatorPods
-
-    return operator if isinstance(operator, OperatorPods) else None

@@ -17,7 +17,7 @@ from tests.unit.analysis import simulated
 def line(name: str) -> bytes:
     fault = Injected(
         kind="lost-answer", verb="create", group="a.io", resource="things", namespace="t", name=name, applied=201,
-        received=1, answered=2,
+        received_wall=1, answered_wall=2,
     )  # fmt: skip
     return msgspec.json.encode(fault) + b"\n"
 

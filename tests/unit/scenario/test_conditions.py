@@ -9,10 +9,17 @@ import pytest
 
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.resources import Resource
-from pytest_grovescale.recording.conditions import AllOf, AnyOf, Condition, Count, FieldTest, Timer
-from pytest_grovescale.scenario.conditions import (
+from pytest_grovescale.recording.conditions import (
     AVAILABLE_PATH,
     READY_PATH,
+    AllOf,
+    AnyOf,
+    Condition,
+    Count,
+    FieldTest,
+    Timer,
+)
+from pytest_grovescale.scenario.conditions import (
     Declared,
     ObjectName,
     all_of,
