@@ -22,7 +22,16 @@ from .bottlenecks.attribution import bottlenecks_of_phase
 from .contention import contention_of_phase, saturation_of_phase
 from .cpu import cpu_of_phase
 from .cycles import cycles_of
-from .disruptions import Happened, disruptions_of_phase, incidents_of, incidents_of_phase
+from .disruptions import (
+    Happened,
+    after_early_end,
+    audit_hole,
+    disruptions_of_phase,
+    incidents_of,
+    incidents_of_phase,
+    warnings,
+    watch_results,
+)
 from .findings import with_findings
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
@@ -31,7 +40,6 @@ from .phase_result import ApiRow, LateResult, MarkResult, Outcome, PhaseResult
 from .pod_placement import pod_places
 from .profiles.phase_profiles import profiles_of_phase, with_tables
 from .reconciles import reconciles_of_phase
-from .recording_gaps import after_early_end, audit_hole, warnings, watch_results
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR, Evidence, RecorderCost, Result, TestResult
 from .timeline import Timeline, timeline_of

@@ -28,6 +28,7 @@ from .comparison_plan import (
     is_silent,
     overall,
 )
+from .contention import PairContention, is_contended, remarks
 from .metric_comparison import (
     Bounds,
     MetricComparison,
@@ -38,7 +39,6 @@ from .metric_comparison import (
     metric_evidence,
     not_measured,
 )
-from .pair_contention import PairContention, is_contended, remarks
 from .run_metrics import is_wall_time, phase_of
 from .statistics.decision import Decision, decide_with_facts, nominal_levels
 from .statistics.paired import Evidence, Floats

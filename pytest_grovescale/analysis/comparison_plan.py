@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from ..errors import UsageError
-from .pair_contention import RunContention, worst_of
+from .contention import RunContention, worst_of
 from .run_metrics import units_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import msgspec
 
 from .. import durations
 from ..analysis.comparison import overall
-from ..analysis.pair_contention import limit_of
+from ..analysis.contention import limit_of
 from ..analysis.result import NO_OPERATOR
 from ..atomic_write import json_text
 from ..checks import Scales

@@ -13,7 +13,7 @@ import msgspec
 
 from .. import redaction
 from ..analysis.comparison import FACTS_FROM, Comparison, ComparisonPlan, Discarded, Pair, check, compare
-from ..analysis.pair_contention import MAX_CONTENTION, described, is_contended
+from ..analysis.contention import MAX_CONTENTION, described, is_contended
 from ..analysis.profiles.comparison import NotProfiled
 from ..analysis.run_metrics import OF_NOOP, default_gates, is_wall_time, largest_of
 from ..cluster import handle, machine_lock

@@ -9,7 +9,7 @@ import msgspec
 
 from ..analysis.analyse import contents_of
 from ..analysis.comparison import VariantRun
-from ..analysis.pair_contention import OF_CONTENTION, RunContention, contention_of_run
+from ..analysis.contention import OF_CONTENTION, RunContention, contention_of_run
 from ..analysis.recording_index import Contents
 from ..analysis.result import TestResult
 from ..analysis.run_metrics import OF_NOOP, metrics_of, phase_of, saturated_phases, windows_of

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ..analysis.profiles.comparison import NotProfiled, ProfilesCompared, alone, failed, functions_compared
 from ..analysis.profiles.functions import TOP
-from ..analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched, with_whole_table
+from ..analysis.profiles.phase_profiles import PhaseProfile, every_cpu_profile, matched, with_whole_table
 from ..errors import GrovescaleError, RecordingError
 from ..report import result_file
 from ..report.html import files as pages

@@ -13,9 +13,9 @@ from collections.abc import Callable
 import msgspec
 
 from ..analysis.contention import sentence
+from ..analysis.disruptions import early_end
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.phase_result import Disruption, PhaseResult
-from ..analysis.recording_gaps import early_end
 from ..analysis.result import CheckResult, Result, TestResult
 from ..analysis.verdict import last, verdict_of, worst_of
 from ..errors import GrovescaleError, NotMeasuredError, UsageError

@@ -14,7 +14,7 @@ from .arguments import add_json, existing
 from .out import say, write
 
 if TYPE_CHECKING:
-    from ..analysis.profiles.selection import PhaseProfile
+    from ..analysis.profiles.phase_profiles import PhaseProfile
     from ..analysis.result import Result, TestResult
 
 
@@ -159,7 +159,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _profile(options: argparse.Namespace) -> int:
     from ..analysis.profiles.comparison import ProfilesFile, functions_compared
-    from ..analysis.profiles.selection import paired, with_first
+    from ..analysis.profiles.phase_profiles import paired, with_first
     from ..atomic_write import json_text
     from ..report import document, function_table
 
@@ -182,7 +182,7 @@ def _profile(options: argparse.Namespace) -> int:
 
 def _profiles(options: argparse.Namespace, folder: Path, *, module: str = "") -> list[PhaseProfile]:
     from ..analysis.analyse import analyse_run
-    from ..analysis.profiles.selection import cpu_profiles, with_whole_table
+    from ..analysis.profiles.phase_profiles import cpu_profiles, with_whole_table
 
     _recordings(folder)
     chosen = cpu_profiles(analyse_run(folder), phase=options.phase, process=options.process)

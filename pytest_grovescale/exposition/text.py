@@ -8,13 +8,14 @@ last line must have an end, since a truncated number would look like a smaller o
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from .body import Limits
-from .families import CLASSIC_NAME, Exposition, Family, MetricType, unescaped
+from .families import CLASSIC_NAME, Exposition, Family, MetricType, family_of, name_text, parse, unescaped
 from .sample_lines import NUMBER, QUOTED, SampleLines, whole_lines, wrong_comment
 
 _AFTER = rf"(?:(?<=\}})[ \t]*+|[ \t]++)(?P<value>{NUMBER})(?:[ \t]++(?P<timestamp>-?[0-9]{{1,19}}))?"
@@ -97,3 +98,33 @@ def _families(comments: Sequence[str], lines: Sequence[str], limits: Limits) -> 
 def _help(said: str) -> str:
     # Unlike in a label's value, a quote is not escaped here.
     return re.sub(r"\\[\\n]", lambda match: "\n" if match[0] == "\\n" else "\\", said) if "\\" in said else said
+
+
+_WRITTEN_TYPES: dict[MetricType, str] = {
+    "unknown": "untyped",
+    # The format knows five types; other types map to those that prometheus_client writes.
+    "info": "gauge",
+    "stateset": "gauge",
+    "gaugehistogram": "untyped",
+}
+
+
+def text_of(exposition: Exposition) -> str:
+    """Return the text: families in their order, each with its series, then series without a family.
+
+    Units, native histograms, creation times and OpenMetrics' own types do not exist in this format; everything else
+    reads back the same.
+    """
+    lines: dict[str, list[str]] = defaultdict(list)
+    for name, family in exposition.families.items():
+        quoted = name_text(name)
+        if family.help:
+            lines[name].append(f"# HELP {quoted} {_escaped(family.help)}")
+        lines[name].append(f"# TYPE {quoted} {_WRITTEN_TYPES.get(family.type, family.type)}")
+    for series, value in exposition.samples.items():
+        lines[family_of(parse(series).name, exposition.families)].append(f"{series} {value}")
+    return "".join(f"{line}\n" for group in lines.values() for line in group)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

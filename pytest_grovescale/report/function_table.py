@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..analysis.phase_result import FunctionRow, PhaseResult, ProfileResult
 from ..analysis.profiles.comparison import Difference, DifferenceRow, FunctionsCompared, NotProfiled, ProfiledSide
 from ..analysis.profiles.functions import is_trunk
-from ..analysis.profiles.selection import PhaseProfile, failures
+from ..analysis.profiles.phase_profiles import PhaseProfile, failures
 from ..analysis.result import TestResult
 from .document import Block, Column, File, Gap, Heading, Item, Line, Table
 from .format import NONE, count, percent, three

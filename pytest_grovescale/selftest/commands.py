@@ -12,7 +12,7 @@ from typing import TextIO
 import msgspec
 
 from .. import resources
-from ..analysis.pair_contention import limit_of
+from ..analysis.contention import limit_of
 from ..analysis.run_metrics import COUNTS, units_of
 from ..atomic_write import json_text
 from ..bench import target_test

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis.comparison import ComparisonPlan, Pair, check
-from ..analysis.pair_contention import MAX_CONTENTION
+from ..analysis.contention import MAX_CONTENTION
 from ..analysis.profiles.functions import wilson
 from ..analysis.run_metrics import COUNTS, units_of
 from ..analysis.statistics.decision import decide_with_facts

@@ -14,7 +14,7 @@ from pytest_grovescale.analysis.comparability import in_force
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
 from pytest_grovescale.analysis.phase_result import BottleneckRow, Contention, Suspect
 from pytest_grovescale.analysis.profiles.comparison import NotProfiled
-from pytest_grovescale.analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched
+from pytest_grovescale.analysis.profiles.phase_profiles import PhaseProfile, every_cpu_profile, matched
 from pytest_grovescale.analysis.result import CheckResult, Finding
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.journal import Writer, read

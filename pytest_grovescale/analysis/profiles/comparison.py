@@ -11,7 +11,7 @@ from ...recording.records import ProfileKind
 from ..phase_result import FunctionRow, ProfileResult
 from ..result import Result
 from .functions import TOP, in_module, is_trunk, wilson
-from .selection import PhaseProfile, failures, matched
+from .phase_profiles import PhaseProfile, failures, matched
 from .stacks import Function
 
 Scale = Literal["cpu_s", "share"]

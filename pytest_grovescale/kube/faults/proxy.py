@@ -28,9 +28,8 @@ from yarl import URL
 
 from ..access import Access, ssl_context
 from . import answers
-from .bodies import name_in
 from .draws import Decision, Draws
-from .request_path import Target, target_of
+from .request_path import Target, name_in, target_of
 from .settings import CONTROL_PATH, FaultKind, Faults, Injected
 
 _HOP_BY_HOP = (

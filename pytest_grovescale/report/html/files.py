@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.phase_result import FunctionRow, ProfileResult
 from ...analysis.profiles.functions import function_table
-from ...analysis.profiles.phase_profiles import read_stacks
-from ...analysis.profiles.selection import PhaseProfile
+from ...analysis.profiles.phase_profiles import PhaseProfile, read_stacks
 from ...analysis.profiles.stacks import Stacks
 from ...analysis.result import CheckResult, Result
 from ...analysis.scaling import Sweep

@@ -17,7 +17,7 @@ import msgspec
 from ...analysis.phase_result import FunctionRow, PhaseResult, ProfileResult
 from ...analysis.profiles.comparison import DifferenceRow, difference
 from ...analysis.profiles.functions import is_framework
-from ...analysis.profiles.selection import PhaseProfile
+from ...analysis.profiles.phase_profiles import PhaseProfile
 from ...analysis.profiles.stacks import Function, Stack, Stacks
 
 MIN_SHARE = 0.001

@@ -6,7 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import contents_of
-from pytest_grovescale.analysis.pair_contention import (
+from pytest_grovescale.analysis.contention import (
     OF_CONTENTION,
     PairContention,
     RunContention,

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.pair_contention import RunContention
+from pytest_grovescale.analysis.contention import RunContention
 from pytest_grovescale.bench.compare import fewest_to_come, is_over, so_far, to_come, to_discard
 from pytest_grovescale.bench.driver import Bench
 from pytest_grovescale.bench.noop_windows import Windows

@@ -12,7 +12,7 @@ from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.body import Limits
 from pytest_grovescale.exposition.families import Exposition, parse
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.write import text_of
+from pytest_grovescale.exposition.text import text_of
 
 from .samples import DATA, OPENMETRICS_TYPE, PROTOBUF, PROTOBUF_TYPE, TEXT, TEXT_TYPE
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_grovescale.exposition.families import Exposition, Family, MetricType, NativeHistogram, text
 from pytest_grovescale.exposition.reader import Reader
-from pytest_grovescale.exposition.write import text_of
+from pytest_grovescale.exposition.text import text_of
 
 from .samples import PROTOBUF, PROTOBUF_TYPE, TEXT, TEXTS, UTF8_LABELS, UTF8_NAMES, VALUES
 

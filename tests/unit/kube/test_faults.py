@@ -13,10 +13,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.faults import answers
-from pytest_grovescale.kube.faults.bodies import name_in
 from pytest_grovescale.kube.faults.draws import Draws
 from pytest_grovescale.kube.faults.proxy import Frames
-from pytest_grovescale.kube.faults.request_path import Target, target_of
+from pytest_grovescale.kube.faults.request_path import Target, name_in, target_of
 from pytest_grovescale.kube.faults.settings import FaultKind, Faults, faults_of
 from pytest_grovescale.protobuf_wire import grouped
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.identifiers import bare, does_something, functions_in, qualified, words
+from pytest_grovescale.checks.metrics.function_names import bare, does_something, functions_in, qualified, words
 
 from .surfaces import family, problems, rules
 

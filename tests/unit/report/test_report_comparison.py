@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.comparability import InForce
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, Discarded, Pair, VariantRun, compare
-from pytest_grovescale.analysis.pair_contention import RunContention
+from pytest_grovescale.analysis.contention import RunContention
 from pytest_grovescale.analysis.profiles.comparison import (
     Difference,
     DifferenceRow,

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.phase_result import FunctionRow, ProfileResult
 from pytest_grovescale.analysis.profiles.comparison import FunctionsCompared, functions_compared
-from pytest_grovescale.analysis.profiles.selection import PhaseProfile, paired
+from pytest_grovescale.analysis.profiles.phase_profiles import PhaseProfile, paired
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.report import document

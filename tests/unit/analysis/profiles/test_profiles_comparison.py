@@ -13,8 +13,7 @@ from pytest_grovescale.analysis.profiles.comparison import (
     failed,
     functions_compared,
 )
-from pytest_grovescale.analysis.profiles.phase_profiles import with_table
-from pytest_grovescale.analysis.profiles.selection import PhaseProfile, every_cpu_profile, matched
+from pytest_grovescale.analysis.profiles.phase_profiles import PhaseProfile, every_cpu_profile, matched, with_table
 from tests.unit.report.sample import DEPLOY, RESULT, TEST
 
 from .recorded import read_folded

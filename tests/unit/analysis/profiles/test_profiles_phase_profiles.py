@@ -13,8 +13,13 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.analyse import analyse, analyse_run
 from pytest_grovescale.analysis.phase_result import ProfileResult
 from pytest_grovescale.analysis.profiles.comparison import ProfilesFile
-from pytest_grovescale.analysis.profiles.phase_profiles import folded_lines, read_stacks
-from pytest_grovescale.analysis.profiles.selection import cpu_profiles, paired, with_whole_table
+from pytest_grovescale.analysis.profiles.phase_profiles import (
+    cpu_profiles,
+    folded_lines,
+    paired,
+    read_stacks,
+    with_whole_table,
+)
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cli import main
 from pytest_grovescale.errors import UsageError
