@@ -1,23 +1,26 @@
 """Definition files: YAML into typed structs, with errors as ``file:line: path: message``.
 
 The struct is the schema; further rules are checked by the package that the definition belongs to, which uses ``where``
-for the place in its message.
+for the place in its message. A file may extend another (``extends: default``): the two are merged as YAML nodes, which
+know the file and line that they come from.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import io
 import re
 import types
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import yaml
 
+from . import resources
 from .errors import DefinitionError, DefinitionErrors
 from .suggestions import near_names, with_all
 
@@ -39,8 +42,70 @@ _YAML_TYPE = {
     "array": "seq",
 }
 _ANY_KEY = "*"
+_EXTENDS = "extends"
+_NULL, _MERGE = "tag:yaml.org,2002:null", "tag:yaml.org,2002:merge"
 _NO_VALUE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 """Errors of the YAML library for a text that is not of its tag's type."""
+
+
+class Source(NamedTuple):
+    """The text of a definition: a file, merged with those that it extends. Each value knows its file and line."""
+
+    file: Path
+    node: yaml.Node | None
+    """None: the file is empty."""
+
+    def place(self, keys: Keys) -> tuple[Path, int]:
+        """Return file and line (from 1) of the key at a place, or of its nearest existing parent."""
+        mark = _mark_at(self.node, keys)
+        return (self.file, 1) if mark is None else (Path(mark.name), mark.line + 1)
+
+    def folder(self, keys: Keys) -> Path:
+        """Return the folder of the file in which the value at a place is written: its relative paths start there."""
+        return self.place(keys)[0].parent
+
+    def where(self, keys: Keys) -> str:
+        """Return ``file:line: path.to.value`` for a place; for a missing one, its nearest existing parent."""
+        file, line = self.place(keys)
+        return f"{file}:{line}: {dotted(keys) or 'the file'}"
+
+    def mistake(self, keys: Keys, text: str, next_step: str = "") -> DefinitionError:
+        """Return the error for a place."""
+        file, _ = self.place(keys)
+        if file != self.file:
+            next_step += f" {self.file.name} extends that file: it may give another value, or `null` for none."
+        return DefinitionError(f"{self.where(keys)}: {text}", next_step=next_step.lstrip())
+
+    def convert(self, type: type[T]) -> T:
+        """Return the content as ``type``. Raises as ``load``."""
+        node, path = self.node, self.file
+        if node is None:
+            raise DefinitionError(f"{path}:1: is empty", next_step=f"It needs {_fields_text(type)}.")
+        with readable(path):
+            content = yaml.constructor.SafeConstructor().construct_document(node)
+            # A list that contains itself can be parsed, but not processed.
+            msgspec.to_builtins(content, builtin_types=(datetime.date, datetime.datetime))
+        mistakes = Mistakes()
+        left_out: list[tuple[str | int, ...]] = []
+        while True:
+            try:
+                found = msgspec.convert(content, type)
+            except msgspec.ValidationError as error:
+                wrong, place = _located(self, str(error), type)
+            else:
+                break
+            if node_at(node, place) is not None or not _follows(place, left_out):
+                mistakes.errors.append(wrong)
+            # msgspec stops at the first mistake: without that part it finds the next.
+            there = place if node_at(node, place) is not None else place[:-1]
+            while there and isinstance(there[-1], int):
+                # Removing one item would shift the others' indices.
+                there = there[:-1]
+            if not there or not _leave_out(content, node, there):
+                break
+            left_out.append(there)
+        mistakes.demand_none()
+        return found
 
 
 def load(path: Path, type: type[T]) -> T:
@@ -50,35 +115,68 @@ def load(path: Path, type: type[T]) -> T:
     an unknown one (with near names), a value of the wrong type, or a duplicate key. Several of these are one error with
     ``parts``.
     """
+    return read(path).convert(type)
+
+
+def read(path: Path, *, kind: str = "", own: Collection[str] = (), chain: Sequence[Path] = ()) -> Source:
+    """Return the text of a definition.
+
+    ``kind``: the folder of the files that its field ``extends`` may name (`resources.find`); empty: the field has no
+    meaning. A file is merged over the one that it extends as a JSON Merge Patch (RFC 7396) is: mappings field by field,
+    ``null`` removes a field, any other value replaces the whole. ``own``: top-level fields that are not inherited.
+    ``chain``: the files that extend this one, outermost first.
+
+    Raises DefinitionError for a file that cannot be read or is not YAML, a duplicate key, an unknown file, a circle.
+    """
     node = _compose(path)
     if node is None:
-        raise DefinitionError(f"{path}:1: is empty", next_step=f"It needs {_fields_text(type)}.")
+        return Source(path, None)
     with readable(path):
-        _refuse_duplicates(path, node, ())
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        # A list that contains itself can be parsed, but not processed.
-        msgspec.to_builtins(content, builtin_types=(datetime.date, datetime.datetime))
-    mistakes = Mistakes()
-    left_out: list[tuple[str | int, ...]] = []
-    while True:
-        try:
-            found = msgspec.convert(content, type)
-        except msgspec.ValidationError as error:
-            wrong, place = _located(path, node, str(error), type)
-        else:
-            break
-        if node_at(node, place) is not None or not _follows(place, left_out):
-            mistakes.errors.append(wrong)
-        # msgspec stops at the first mistake: without that part it finds the next.
-        there = place if node_at(node, place) is not None else place[:-1]
-        while there and isinstance(there[-1], int):
-            # Removing one item would shift the others' indices.
-            there = there[:-1]
-        if not there or not _leave_out(content, node, there):
-            break
-        left_out.append(there)
-    mistakes.demand_none()
-    return found
+        _refuse_duplicates(node, ())
+        _resolve_merge_keys(node)
+    source = Source(path, node)
+    named = node_at(node, (_EXTENDS,))
+    if not kind or not isinstance(named, yaml.ScalarNode) or named.tag == _NULL:
+        return source
+    try:
+        other = resources.find(kind, str(named.value), base=path.parent)
+    except DefinitionError as error:
+        raise source.mistake((_EXTENDS,), error.message, error.next_step) from None
+    files = [*chain, path]
+    if other in [file.resolve() for file in files]:
+        names = " extends ".join(file.name for file in (*files, other))
+        raise source.mistake((_EXTENDS,), f"is a circle: {names}", "Let it extend another file, or none.")
+    base = read(other, kind=kind, own=own, chain=files)
+    if not isinstance(base.node, yaml.MappingNode):
+        raise base.mistake((), "has no fields", f"{path.name} extends it.")
+    base.node.value = [pair for pair in base.node.value if pair[0].value not in (*own, _EXTENDS)]
+    with readable(path):
+        return Source(path, _merged(base.node, node))
+
+
+def _merged(base: yaml.Node | None, over: yaml.Node) -> yaml.Node:
+    """Return a node merged over another, as `read` says."""
+    if not isinstance(base, yaml.MappingNode) or not isinstance(over, yaml.MappingNode):
+        return over
+    own = {key.value: (key, value) for key, value in over.value}
+    pairs = [pair for pair in base.value if pair[0].value not in own]
+    for key, value in own.values():
+        if value.tag != _NULL:
+            pairs.append((key, _merged(node_at(base, (key.value,)), value)))
+    return yaml.MappingNode(over.tag, pairs, over.start_mark, over.end_mark, flow_style=over.flow_style)
+
+
+def _resolve_merge_keys(node: yaml.Node) -> None:
+    """Replace each ``<<`` by the fields that it stands for; a field that is written out comes before them."""
+    if isinstance(node, yaml.MappingNode):
+        if any(key.tag == _MERGE for key, _ in node.value):
+            yaml.constructor.SafeConstructor().flatten_mapping(node)
+            node.value = list({key.value: (key, value) for key, value in node.value}.values())
+        for _, child in node.value:
+            _resolve_merge_keys(child)
+    elif isinstance(node, yaml.SequenceNode):
+        for child in node.value:
+            _resolve_merge_keys(child)
 
 
 def _follows(place: Keys, left_out: Sequence[Keys]) -> bool:
@@ -111,7 +209,7 @@ class Mistakes:
 
 def where(path: Path, keys: Keys) -> str:
     """Return ``file:line: path.to.value`` for a place in a file; for a missing one, its nearest existing parent."""
-    return f"{path}:{line_of(_compose(path), keys)}: {dotted(keys)}"
+    return Source(path, _compose(path)).where(keys)
 
 
 def dotted(keys: Keys) -> str:
@@ -121,8 +219,10 @@ def dotted(keys: Keys) -> str:
 
 def _compose(path: Path) -> yaml.Node | None:
     with readable(path):
-        text = path.read_text(encoding="utf-8")
-        node: yaml.Node | None = yaml.compose(text, Loader=yaml.CSafeLoader)
+        stream = io.StringIO(path.read_text(encoding="utf-8"))
+        # The loader puts it on each node.
+        stream.name = str(path)
+        node: yaml.Node | None = yaml.compose(stream, Loader=yaml.CSafeLoader)
     return node
 
 
@@ -138,15 +238,13 @@ def readable(source: str | Path) -> Iterator[None]:
     except (OSError, UnicodeDecodeError) as error:
         raise DefinitionError(f"{source}:1: cannot be read: {error}") from error
     except yaml.constructor.ConstructorError as error:
-        mark = error.problem_mark or error.context_mark
         raise DefinitionError(
-            f"{source}:{mark.line + 1 if mark else 1}: {error.problem or error.context}",
+            f"{_marked(source, error)}: {error.problem or error.context}",
             next_step="Leave the tag out, and quote what is a text; keys are texts or numbers.",
         ) from error
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
         raise DefinitionError(
-            f"{source}:{mark.line + 1 if mark else 1}: not YAML: {error.problem or error.context}",
+            f"{_marked(source, error)}: not YAML: {error.problem or error.context}",
             next_step="Quote texts that hold ': ', ' #', '{' or start with '*', '&', '@', '%'.",
         ) from error
     except yaml.YAMLError as error:
@@ -163,42 +261,51 @@ def readable(source: str | Path) -> Iterator[None]:
         ) from error
 
 
-def _refuse_duplicates(path: Path, node: yaml.Node, keys: tuple[str | int, ...]) -> None:
+def _marked(source: str | Path, error: yaml.MarkedYAMLError) -> str:
+    """Return ``source:line`` of an error; a file that the source extends is named by its mark."""
+    mark = error.problem_mark or error.context_mark
+    if mark is None:
+        return f"{source}:1"
+    # A text that is no file is marked <unicode string>.
+    return f"{source if mark.name.startswith('<') else mark.name}:{mark.line + 1}"
+
+
+def _refuse_duplicates(node: yaml.Node, keys: tuple[str | int, ...]) -> None:
     if isinstance(node, yaml.SequenceNode):
         for index, child in enumerate(node.value):
-            _refuse_duplicates(path, child, (*keys, index))
+            _refuse_duplicates(child, (*keys, index))
     elif isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, child in node.value:
+            there = f"{key.start_mark.name}:{key.start_mark.line + 1}"
             if not isinstance(key, yaml.ScalarNode):
-                raise DefinitionError(f"{path}:{key.start_mark.line + 1}: {dotted(keys)}: has a key that is no text")
+                raise DefinitionError(f"{there}: {dotted(keys)}: has a key that is no text")
             place = (*keys, str(key.value))
             if key.value in seen:
-                raise DefinitionError(f"{path}:{key.start_mark.line + 1}: {dotted(place)}: is there twice")
+                raise DefinitionError(f"{there}: {dotted(place)}: is there twice")
             seen.add(key.value)
-            _refuse_duplicates(path, child, place)
+            _refuse_duplicates(child, place)
 
 
-def _located(path: Path, node: yaml.Node, message: str, type: Any) -> tuple[DefinitionError, tuple[str | int, ...]]:
+def _located(source: Source, message: str, type: Any) -> tuple[DefinitionError, tuple[str | int, ...]]:
     """Return a msgspec message as an error with line, place, and near names for an unknown field; and the place."""
     match = _AT.match(message)
     what, raw = (match["what"], match["path"] or "") if match else (message, "")
+    node = source.node
     keys = _known_keys(node, _steps(raw), what)
     field = _FIELD.search(what)
     if field and "unknown" in what:
         place = (*keys, field[1])
-        hint = _comma_hint(node, place) or _near(field[1], type, keys)
-        return DefinitionError(f"{path}:{line_of(node, place)}: {dotted(place)}: unknown field", next_step=hint), place
+        return source.mistake(place, "unknown field", _comma_hint(node, place) or _near(field[1], type, keys)), place
     if field and "missing" in what:
         place = (*keys, field[1])
         needed = f"Needed here: {_fields_text(*_structs_at(type, keys))}."
-        return DefinitionError(f"{path}:{line_of(node, keys)}: {dotted(place)}: missing", next_step=needed), place
+        return source.mistake(place, "missing", needed), place
     text = what[:1].lower() + what[1:].replace("`", "")
-    message = f"{path}:{line_of(node, keys)}: {dotted(keys) or 'the file'}: {text}"
-    return DefinitionError(message, next_step=_comma_hint(node, keys)), keys
+    return source.mistake(keys, text, _comma_hint(node, keys)), keys
 
 
-def _comma_hint(node: yaml.Node, keys: Keys) -> str:
+def _comma_hint(node: yaml.Node | None, keys: Keys) -> str:
     """Return the next step for ``{help: one, two}``, where the comma makes ``two`` a field without a value."""
     parent, own = node_at(node, keys[:-1]), node_at(node, keys)
     if not isinstance(parent, yaml.MappingNode) or not parent.flow_style or not keys:
@@ -278,19 +385,25 @@ def _child(node: yaml.Node | None, key: str | int) -> yaml.Node | None:
 
 def line_of(node: yaml.Node | None, keys: Keys) -> int:
     """Return the line (from 1) of the key at a place, or of its nearest existing parent."""
-    line = 1
+    mark = _mark_at(node, keys)
+    return 1 if mark is None else int(mark.line) + 1
+
+
+def _mark_at(node: yaml.Node | None, keys: Keys) -> Any:
+    """Return the mark of the key at a place, or of its nearest existing parent; None where there is none."""
+    mark = None
     for key in keys:
         if isinstance(node, yaml.MappingNode):
             pair = next(((k, child) for k, child in node.value if k.value == key), None)
             if pair is None:
-                return line
-            line, node = pair[0].start_mark.line + 1, pair[1]
+                break
+            mark, node = pair[0].start_mark, pair[1]
         else:
             node = _child(node, key)
             if node is None:
-                return line
-            line = node.start_mark.line + 1
-    return line
+                break
+            mark = node.start_mark
+    return mark
 
 
 def _near(name: str, type: Any, keys: Keys) -> str:

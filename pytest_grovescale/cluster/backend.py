@@ -12,18 +12,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from ..errors import DefinitionError, UsageError
+from ..errors import UsageError
 from ..suggestions import with_all
 
 if TYPE_CHECKING:
+    from ..definitions import Source
     from ..kube.access import Access
     from . import state
     from .definition import ClusterDefinition
     from .launch import Plan
 
 Progress = Callable[[str], None]
-Fail = Callable[..., DefinitionError]
-"""Makes the error for a place in a definition file: ``fail(("kind", "image"), text, next_step)``."""
 
 _MODULES = {"local": ".local.backend", "kind": ".kind.backend", "existing": ".existing.backend"}
 """Name → module; each is imported where a definition names it."""
@@ -59,8 +58,8 @@ class Backend(ABC):
     def binaries(self, definition: ClusterDefinition) -> tuple[str, ...]:
         """Return the names of the binaries that a cluster needs on this machine."""
 
-    def check(self, written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
-        """Return a definition with the absolute paths of its own section. Raises ``fail(…)`` for a wrong value."""
+    def check(self, written: ClusterDefinition, source: Source) -> ClusterDefinition:
+        """Return a definition with the absolute paths of its own section. Raises a mistake of its source."""
         return written
 
     def with_argument(self, definition: ClusterDefinition, argument: str) -> ClusterDefinition:

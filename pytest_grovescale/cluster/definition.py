@@ -10,11 +10,11 @@ import msgspec
 import yaml
 
 from .. import resources
-from ..definitions import Keys, Mistakes, load, readable, where
+from ..definitions import Keys, Mistakes, Source, read, readable
 from ..errors import DefinitionError, UsageError
 from ..suggestions import with_all
 from . import versions
-from .backend import Fail, backend
+from .backend import backend
 from .backend import names as backend_names
 
 KIND = "fixtures/clusters"
@@ -23,6 +23,7 @@ POOL_LABEL = "grovescale.io/pool"
 """Label of every simulated node; its value is the prefix of its pool."""
 
 _LEASE_SECONDS = 40
+_NOT_INHERITED = ("name", "description")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -152,6 +153,10 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     name: str
     description: str = ""
+    extends: str = ""
+    """A definition that this one changes: a path relative to this file, or a name in fixtures/clusters. Mappings are
+    merged field by field, ``null`` removes a field, and lists are replaced. Name and description are not inherited.
+    Empty after loading."""
     backend: str = "local"
     """Name of a backend, see `backend.names`."""
     kubernetes: str = versions.DEFAULT_KUBERNETES
@@ -194,74 +199,76 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 def load_definition(name: str, *, base: resources.Folders | None = None) -> ClusterDefinition:
     """Return the definition for a path, the name of a bundled definition, or ``existing:CONTEXT``.
 
-    Raises DefinitionError, ``file:line: path: reason``.
+    Raises DefinitionError, ``file:line: path: reason``; of a file that others extend, that file's.
     """
     bundled, colon, argument = name.partition(":")
     takes_argument = bool(colon) and bundled in backend_names() and bool(backend(bundled).argument)
     path = resources.find(KIND, bundled if takes_argument else name, base=base)
-    definition = _checked(load(path, ClusterDefinition), path)
+    source = read(path, kind=KIND, own=_NOT_INHERITED)
+    definition = _checked(source.convert(ClusterDefinition), source)
     return backend(definition.backend).with_argument(definition, argument) if takes_argument else definition
 
 
-def _checked(written: ClusterDefinition, path: Path) -> ClusterDefinition:
-    def fail(keys: Keys, text: str, next_step: str = "") -> DefinitionError:
-        return DefinitionError(f"{where(path, keys)}: {text}", next_step=next_step)
-
+def _checked(written: ClusterDefinition, source: Source) -> ClusterDefinition:
     def resolved(keys: Keys, kind: str, name: str) -> str:
         try:
-            return str(resources.find(kind, name, base=path.parent))
+            return str(resources.find(kind, name, base=source.folder(keys)))
         except DefinitionError as error:
-            raise fail(keys, error.message, error.next_step) from None
+            raise source.mistake(keys, error.message, error.next_step) from None
 
     mistakes = Mistakes()
     version = ""
     try:
         version = versions.kubernetes(written.kubernetes)
     except UsageError as error:
-        mistakes.errors.append(fail(("kubernetes",), error.message, error.next_step))
+        mistakes.errors.append(source.mistake(("kubernetes",), error.message, error.next_step))
     if not written.nodes:
-        mistakes.errors.append(fail(("nodes",), "no pool of nodes: nothing could be scheduled"))
+        mistakes.errors.append(source.mistake(("nodes",), "no pool of nodes: nothing could be scheduled"))
     pools = []
     for index, pool in enumerate(written.nodes):
         with mistakes.noted():
-            _check_pool(pool, ("nodes", index), fail)
+            _check_pool(pool, ("nodes", index), source)
             template = resolved(("nodes", index, "template"), "fixtures/nodes", pool.template)
-            _check_node(template, fail, ("nodes", index, "template"))
+            _check_node(template, source, ("nodes", index, "template"))
             pools.append(msgspec.structs.replace(pool, template=template))
     prefixes = [pool.prefix for pool in written.nodes]
     for index, prefix in enumerate(prefixes):
         if prefix in prefixes[:index]:
-            mistakes.errors.append(fail(("nodes", index, "prefix"), f"another pool's nodes are named {prefix!r} too"))
+            mistakes.errors.append(
+                source.mistake(("nodes", index, "prefix"), f"another pool's nodes are named {prefix!r} too")
+            )
     if not written.stages:
         mistakes.errors.append(
-            fail(("stages",), "no Stage: kwok ends at once without one, and no node would become ready")
+            source.mistake(("stages",), "no Stage: kwok ends at once without one, and no node would become ready")
         )
     stages = []
     for index, name in enumerate(written.stages):
         with mistakes.noted():
             stages.append(resolved(("stages", index), "fixtures/stages", name))
-            _check_stage(stages[-1], fail, ("stages", index))
+            _check_stage(stages[-1], source, ("stages", index))
     with mistakes.noted():
-        _check_numbers(written, fail)
+        _check_numbers(written, source)
     mistakes.demand_none()
-    written = _with_leases(_of_backend(written, path, fail))
-    binaries = {name: _binary(path, name, written.binaries[name], fail) for name in written.binaries}
-    return msgspec.structs.replace(written, kubernetes=version, nodes=pools, stages=stages, binaries=binaries)
+    written = _with_leases(_of_backend(written, source))
+    binaries = {name: _binary(source, name, written.binaries[name]) for name in written.binaries}
+    return msgspec.structs.replace(
+        written, extends="", kubernetes=version, nodes=pools, stages=stages, binaries=binaries
+    )
 
 
-def _of_backend(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
+def _of_backend(written: ClusterDefinition, source: Source) -> ClusterDefinition:
     """Return the definition as its backend completes it. Raises DefinitionError for an unknown one."""
     if written.backend not in backend_names():
         known = with_all(written.backend, backend_names(), what="Backends")
-        raise fail(("backend",), f"there is no backend {written.backend!r}", known)
+        raise source.mistake(("backend",), f"there is no backend {written.backend!r}", known)
     for other in backend_names():
         if other != written.backend and getattr(written, other, None) is not None:
-            raise fail(
+            raise source.mistake(
                 (other,),
                 f"is for the backend {other}; this one is {written.backend}",
                 f"Leave it out, or write `backend: {other}`.",
             )
-    return backend(written.backend).check(written, path, fail)
+    return backend(written.backend).check(written, source)
 
 
 def _with_leases(written: ClusterDefinition) -> ClusterDefinition:
@@ -271,29 +278,33 @@ def _with_leases(written: ClusterDefinition) -> ClusterDefinition:
     return msgspec.structs.replace(written, kwok=msgspec.structs.replace(kwok, lease_seconds=_LEASE_SECONDS))
 
 
-def _check_pool(pool: NodePool, keys: tuple[str | int, ...], fail: Any) -> None:
+def _check_pool(pool: NodePool, keys: tuple[str | int, ...], source: Source) -> None:
     if not _PREFIX.fullmatch(pool.prefix):
-        raise fail((*keys, "prefix"), f"{pool.prefix!r} cannot begin a node's name", "Use a-z, 0-9, '-' and '.'.")
+        raise source.mistake(
+            (*keys, "prefix"), f"{pool.prefix!r} cannot begin a node's name", "Use a-z, 0-9, '-' and '.'."
+        )
     if pool.count < 0:
-        raise fail((*keys, "count"), "a pool cannot have fewer than 0 nodes")
+        raise source.mistake((*keys, "count"), "a pool cannot have fewer than 0 nodes")
     for name, quantity in pool.capacity.items():
         if not _QUANTITY.fullmatch(str(quantity)):
-            raise fail((*keys, "capacity", name), f"{quantity!r} is no quantity", "Write it as 64, 500m or 256Gi.")
+            raise source.mistake(
+                (*keys, "capacity", name), f"{quantity!r} is no quantity", "Write it as 64, 500m or 256Gi."
+            )
     for name in pool.labels:
         if not _LABEL.fullmatch(name):
-            raise fail((*keys, "labels", name), "is no label's name")
+            raise source.mistake((*keys, "labels", name), "is no label's name")
     for index, taint in enumerate(pool.taints):
         if not _LABEL.fullmatch(taint.key):
-            raise fail((*keys, "taints", index, "key"), f"{taint.key!r} is no taint's key")
+            raise source.mistake((*keys, "taints", index, "key"), f"{taint.key!r} is no taint's key")
 
 
-def _check_numbers(written: ClusterDefinition, fail: Any) -> None:
+def _check_numbers(written: ClusterDefinition, source: Source) -> None:
     api = written.api_server
     for name in ("max_requests_inflight", "max_mutating_requests_inflight", "gomaxprocs", "gogc"):
         if getattr(api, name) < 0:
-            raise fail(("api_server", name), "cannot be negative")
+            raise source.mistake(("api_server", name), "cannot be negative")
     if api.priority_and_fairness and api.max_requests_inflight + api.max_mutating_requests_inflight == 0:
-        raise fail(
+        raise source.mistake(
             ("api_server", "priority_and_fairness"),
             "cannot share out unlimited requests",
             "Set it to false, or give the inflight limits.",
@@ -301,43 +312,43 @@ def _check_numbers(written: ClusterDefinition, fail: Any) -> None:
     for section in ("api_server", "controller_manager", "scheduler", "kwok"):
         for flag in getattr(written, section).extra_args:
             if flag.lstrip("-") in _RESERVED_FLAGS:
-                raise fail((section, "extra_args", flag), "is set by the harness and cannot be changed")
+                raise source.mistake((section, "extra_args", flag), "is set by the harness and cannot be changed")
             if flag.startswith("-"):
-                raise fail((section, "extra_args", flag), "write flags without their dashes")
+                raise source.mistake((section, "extra_args", flag), "write flags without their dashes")
     for section in ("controller_manager", "scheduler"):
         limits = getattr(written, section).limits
         if limits.qps < 1 or limits.burst < 1:
-            raise fail((section, "limits"), "qps and burst must be at least 1")
+            raise source.mistake((section, "limits"), "qps and burst must be at least 1")
 
 
-def _check_stage(path: str, fail: Any, keys: Keys) -> None:
-    documents = _documents(path, fail, keys)
+def _check_stage(path: str, source: Source, keys: Keys) -> None:
+    documents = _documents(path, source, keys)
     for document in documents:
         if not isinstance(document, dict) or document.get("kind") != "Stage":
-            raise fail(keys, f"{path} holds something else than kwok Stages")
+            raise source.mistake(keys, f"{path} holds something else than kwok Stages")
     if not documents:
-        raise fail(keys, f"{path} is empty")
+        raise source.mistake(keys, f"{path} is empty")
 
 
-def _check_node(path: str, fail: Any, keys: Keys) -> None:
-    documents = _documents(path, fail, keys)
+def _check_node(path: str, source: Source, keys: Keys) -> None:
+    documents = _documents(path, source, keys)
     if len(documents) != 1 or not isinstance(documents[0], dict) or documents[0].get("kind") != "Node":
-        raise fail(keys, f"{path} does not hold one Node")
+        raise source.mistake(keys, f"{path} does not hold one Node")
 
 
-def _documents(path: str, fail: Any, keys: Keys) -> list[Any]:
+def _documents(path: str, source: Source, keys: Keys) -> list[Any]:
     try:
         with readable(path):
             return list(yaml.safe_load_all(Path(path).read_text(encoding="utf-8")))
     except DefinitionError as error:
-        raise fail(keys, error.message, error.next_step) from None
+        raise source.mistake(keys, error.message, error.next_step) from None
 
 
-def _binary(path: Path, name: str, given: str, fail: Any) -> str:
+def _binary(source: Source, name: str, given: str) -> str:
     known = (*versions.NEEDED, *versions.OPTIONAL)
     if name not in known:
-        raise fail(("binaries", name), "is no binary that is used here", f"Possible: {', '.join(known)}.")
-    file = (path.parent / given).expanduser().resolve()
+        raise source.mistake(("binaries", name), "is no binary that is used here", f"Possible: {', '.join(known)}.")
+    file = (source.folder(("binaries", name)) / given).expanduser().resolve()
     if not file.is_file():
-        raise fail(("binaries", name), f"no such file: {file}")
+        raise source.mistake(("binaries", name), f"no such file: {file}")
     return str(file)

@@ -7,7 +7,6 @@ from typing import Any
 
 import yaml
 
-from pytest_grovescale import resources
 from pytest_grovescale.cluster import handle
 from pytest_grovescale.cluster.definition import ClusterDefinition, load_definition
 from pytest_grovescale.cluster.handle import Cluster
@@ -23,10 +22,9 @@ def quiet(text: str) -> None:
 
 
 def definition(folder: Path, *, nodes: int = 10, **changed: Any) -> ClusterDefinition:
-    """Return the bundled kind cluster with a few nodes; ``changed``: sections over its own."""
-    written = yaml.safe_load((resources.root() / "fixtures/clusters/kind.yaml").read_text(encoding="utf-8"))
+    """Return the bundled kind cluster with a few nodes; ``changed``: what differs from it."""
     path = folder / "cluster.yaml"
-    path.write_text(yaml.safe_dump(written | changed), encoding="utf-8")
+    path.write_text(yaml.safe_dump({"name": "kind", "extends": "kind", **changed}), encoding="utf-8")
     return load_definition(str(path)).with_nodes(nodes)
 
 

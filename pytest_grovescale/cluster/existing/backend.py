@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
+from ...definitions import Source
 from ...errors import UsageError
 from ...kube.access import Access
 from .. import state
-from ..backend import Backend, Fail, Progress
+from ..backend import Backend, Progress
 from ..definition import ClusterDefinition, Existing
 from ..launch import Plan
 from . import context_policy
@@ -33,8 +33,8 @@ class InContext(Backend):
         # With `auto`, the start decides whether kwok is needed.
         return ("kwok",) if (definition.existing or Existing()).kwok == "host" else ()
 
-    def check(self, written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
-        return context_policy.check(written, path, fail)
+    def check(self, written: ClusterDefinition, source: Source) -> ClusterDefinition:
+        return context_policy.check(written, source)
 
     def with_argument(self, definition: ClusterDefinition, argument: str) -> ClusterDefinition:
         settings = definition.existing or Existing()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Collection
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 
+from ...definitions import Source
 from ...errors import UsageError
 from ...kube import proxy
 from ...kube.access import Access, from_kubeconfig, in_cluster
-from ..backend import Fail
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Existing, Scheduler
 
 _ITS_MAKERS = {"api_server": ApiServer(), "controller_manager": ControllerManager(), "scheduler": Scheduler()}
@@ -82,40 +81,44 @@ def on_loopback(access: Access) -> bool:
     )
 
 
-def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
-    """Return the definition with an absolute kubeconfig path. Raises ``fail(…)`` for an invalid value."""
+def check(written: ClusterDefinition, source: Source) -> ClusterDefinition:
+    """Return the definition with an absolute kubeconfig path. Raises a mistake of its source."""
     for section, default in _ITS_MAKERS.items():
         if getattr(written, section) != default:
-            raise fail((section,), "is set by the creator of the cluster", "Leave it out, or use the backend local.")
+            raise source.mistake(
+                (section,), "is set by the creator of the cluster", "Leave it out, or use the backend local."
+            )
     if written.node_count == 0:
-        raise fail(
+        raise source.mistake(
             ("nodes",),
             "has no node: the first one claims the cluster's name there",
             "Give a pool a `count` of 1 or more.",
         )
     for index, pool in enumerate(written.nodes):
         if not any(taint.effect in _KEEPS_OFF for taint in pool.taints):
-            raise fail(
+            raise source.mistake(
                 ("nodes", index),
                 "has no taint: other people's pods would be put on simulated nodes",
                 "Give it one, as - {key: kwok.x-k8s.io/node, value: fake, effect: NoSchedule}.",
             )
-    return _with_kubeconfig(written, path, fail)
+    return _with_kubeconfig(written, source)
 
 
-def _with_kubeconfig(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
+def _with_kubeconfig(written: ClusterDefinition, source: Source) -> ClusterDefinition:
     settings = written.existing
     if settings is None:
         return written
     if settings.in_cluster and (settings.context or settings.kubeconfig):
-        raise fail(
+        raise source.mistake(
             ("existing", "in_cluster"),
             "takes the pod's own credentials, and no context or kubeconfig",
             "Leave these out, or in_cluster.",
         )
     if not settings.kubeconfig:
         return written
-    file = (path.parent / settings.kubeconfig).expanduser().resolve()
+    file = (source.folder(("existing", "kubeconfig")) / settings.kubeconfig).expanduser().resolve()
     if not file.is_file():
-        raise fail(("existing", "kubeconfig"), f"no such file: {file}", "Paths are relative to the definition file.")
+        raise source.mistake(
+            ("existing", "kubeconfig"), f"no such file: {file}", "Paths are relative to the definition file."
+        )
     return msgspec.structs.replace(written, existing=msgspec.structs.replace(settings, kubeconfig=str(file)))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from ...definitions import Source
 from .. import state
-from ..backend import Backend, Fail, Progress
+from ..backend import Backend, Progress
 from ..definition import ClusterDefinition, Kind
 from ..launch import Plan
 from . import configuration
@@ -27,8 +28,8 @@ class InContainer(Backend):
     def binaries(self, definition: ClusterDefinition) -> tuple[str, ...]:
         return configuration.BINARIES if (definition.kind or Kind()).kwok == "host" else ("kind",)
 
-    def check(self, written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
-        return configuration.check(written, path, fail)
+    def check(self, written: ClusterDefinition, source: Source) -> ClusterDefinition:
+        return configuration.check(written, source)
 
     def version_decided_by(self, definition: ClusterDefinition) -> str:
         settings = definition.kind or Kind()

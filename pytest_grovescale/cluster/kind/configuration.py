@@ -10,9 +10,8 @@ import msgspec
 import yaml
 
 from ... import resources
-from ...definitions import Keys, readable, where
+from ...definitions import Source, read, readable
 from ...errors import DefinitionError
-from ..backend import Fail
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
 from . import static_pods
 
@@ -40,49 +39,51 @@ _SKIPPED = ["preflight", "addon/kube-proxy", "addon/coredns"]
 _LOOPBACK = "127.0.0.1"
 
 
-def check(written: ClusterDefinition, path: Path, fail: Fail) -> ClusterDefinition:
-    """Return the definition with an absolute path of its kind configuration; raises ``fail(…)`` for a wrong value."""
-    return msgspec.structs.replace(written, kind=_settings(written, path, fail))
+def check(written: ClusterDefinition, source: Source) -> ClusterDefinition:
+    """Return the definition with an absolute path of its kind configuration. Raises a mistake of its source."""
+    return msgspec.structs.replace(written, kind=_settings(written, source))
 
 
-def _settings(written: ClusterDefinition, path: Path, fail: Fail) -> Kind:
+def _settings(written: ClusterDefinition, source: Source) -> Kind:
     settings = written.kind or Kind()
     for name in written.binaries:
         if name not in BINARIES:
-            raise fail(
+            raise source.mistake(
                 ("binaries", name),
                 "is in the node image of a kind cluster, not on this machine",
                 f"Name another image: kind: {{image: NAME}}; possible here: {', '.join(BINARIES)}.",
             )
     if written.controller_manager.controllers != ControllerManager().controllers:
-        raise fail(
+        raise source.mistake(
             ("controller_manager", "controllers"),
             "a kind cluster runs all controllers",
             "To leave some out: controller_manager: {extra_args: {controllers: '*,-NAME'}}.",
         )
     if settings.cluster:
-        _check_joined(written, settings, fail)
+        _check_joined(written, settings, source)
     if settings.kwok_image and settings.kwok != "cluster":
-        raise fail(
+        raise source.mistake(
             ("kind", "kwok_image"), "kwok runs on this machine", "Write kwok: cluster beside it, or leave it out."
         )
     if not settings.config:
         return settings
     try:
-        file = resources.find(FOLDER, settings.config, base=path.parent)
+        file = resources.find(FOLDER, settings.config, base=source.folder(("kind", "config")))
     except DefinitionError as error:
-        raise fail(("kind", "config"), error.message, error.next_step) from None
+        raise source.mistake(("kind", "config"), error.message, error.next_step) from None
     own(file)
     return msgspec.structs.replace(settings, config=str(file))
 
 
-def _check_joined(written: ClusterDefinition, settings: Kind, fail: Fail) -> None:
+def _check_joined(written: ClusterDefinition, settings: Kind, source: Source) -> None:
     for name in ("image", "config"):
         if getattr(settings, name):
-            raise fail(("kind", name), f"cluster {settings.cluster} is there already", f"Leave {name} or cluster out.")
+            raise source.mistake(
+                ("kind", name), f"cluster {settings.cluster} is there already", f"Leave {name} or cluster out."
+            )
     for section, default in _DEFAULTS.items():
         if getattr(written, section) != default:
-            raise fail(
+            raise source.mistake(
                 (section,),
                 f"cluster {settings.cluster} is there already, and its control plane stays as it is",
                 f"Leave {section} out, or `cluster`: then one is made with these limits.",
@@ -96,40 +97,41 @@ def own(path: Path) -> dict[str, Any]:
     """
     with readable(path):
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
-
-    def fail(keys: Keys, text: str, next_step: str = "") -> DefinitionError:
-        return DefinitionError(f"{where(path, keys)}: {text}", next_step=next_step)
-
+    source = read(path)
     if not isinstance(content, dict) or content.get("kind") != "Cluster" or content.get("apiVersion") != API_VERSION:
         raise DefinitionError(
             f"{path}:1: is no kind configuration",
             next_step=f"It begins with kind: Cluster and apiVersion: {API_VERSION}.",
         )
     if "name" in content:
-        raise fail(("name",), "the cluster is named as it is started", "Leave it out; see grovescale up --name.")
+        raise source.mistake(
+            ("name",), "the cluster is named as it is started", "Leave it out; see grovescale up --name."
+        )
     for key in ("apiServerAddress", "apiServerPort"):
         if key in (content.get("networking") or {}):
-            raise fail(("networking", key), "is chosen by the harness: a free port on loopback", "Leave it out.")
-    _check_nodes(content.get("nodes"), fail)
-    _check_patches(content.get("kubeadmConfigPatches") or [], ("kubeadmConfigPatches",), fail)
+            raise source.mistake(
+                ("networking", key), "is chosen by the harness: a free port on loopback", "Leave it out."
+            )
+    _check_nodes(content.get("nodes"), source)
+    _check_patches(content.get("kubeadmConfigPatches") or [], ("kubeadmConfigPatches",), source)
     for index, node in enumerate(content.get("nodes") or []):
         keys = ("nodes", index, "kubeadmConfigPatches")
-        _check_patches(node.get("kubeadmConfigPatches") or [], keys, fail)
+        _check_patches(node.get("kubeadmConfigPatches") or [], keys, source)
     return content
 
 
-def _check_nodes(nodes: Any, fail: Fail) -> None:
+def _check_nodes(nodes: Any, source: Source) -> None:
     if nodes is None:
         return
     if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
-        raise fail(("nodes",), "is no list of nodes")
+        raise source.mistake(("nodes",), "is no list of nodes")
     for index, node in enumerate(nodes):
         if "image" in node:
             keys = ("nodes", index, "image")
-            raise fail(keys, "belongs into the cluster definition", "Write there: kind: {image: NAME}.")
+            raise source.mistake(keys, "belongs into the cluster definition", "Write there: kind: {image: NAME}.")
     planes = [index for index, node in enumerate(nodes) if node.get("role", "control-plane") == "control-plane"]
     if len(planes) != 1:
-        raise fail(
+        raise source.mistake(
             ("nodes", planes[1]) if planes else ("nodes",),
             f"{len(planes)} control planes: there is to be one, whose audit log is read",
             "Leave the others out.",
@@ -139,26 +141,28 @@ def _check_nodes(nodes: Any, fail: Fail) -> None:
         for taken in (static_pods.IN_NODE, static_pods.AUDIT_IN_NODE):
             if inside == Path(taken) or Path(taken) in inside.parents or inside in Path(taken).parents:
                 place = ("nodes", planes[0], "extraMounts", index, "containerPath")
-                raise fail(place, f"lies over {taken}, which the harness mounts", "Mount it elsewhere.")
+                raise source.mistake(place, f"lies over {taken}, which the harness mounts", "Mount it elsewhere.")
 
 
-def _check_patches(patches: Any, keys: tuple[str | int, ...], fail: Fail) -> None:
+def _check_patches(patches: Any, keys: tuple[str | int, ...], source: Source) -> None:
     if not isinstance(patches, list) or not all(isinstance(patch, str) for patch in patches):
-        raise fail(keys, "is no list of texts")
+        raise source.mistake(keys, "is no list of texts")
     for index, text in enumerate(patches):
         try:
             with readable("the patch"):
                 documents = [document for document in yaml.safe_load_all(text) if isinstance(document, dict)]
         except DefinitionError as error:
-            raise fail((*keys, index), f"is no YAML: {error.message}") from None
+            raise source.mistake((*keys, index), f"is no YAML: {error.message}") from None
         for document in documents:
             if document.get("kind") == "InitConfiguration" and "patches" in document:
-                raise fail(
+                raise source.mistake(
                     (*keys, index), "patches.directory is the harness's own", "Patch what it holds in another way."
                 )
             for section, flag in _flags(document):
                 if flag in _reserved(_SECTIONS[section]):
-                    raise fail((*keys, index), f"{section}.extraArgs: {flag} is set by the harness", _IN_DEFINITION)
+                    raise source.mistake(
+                        (*keys, index), f"{section}.extraArgs: {flag} is set by the harness", _IN_DEFINITION
+                    )
 
 
 def _flags(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

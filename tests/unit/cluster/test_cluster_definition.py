@@ -160,3 +160,99 @@ def test_unknown_definition_lists_the_bundled_ones(tmp_path: Path) -> None:
 def test_definition_travels_as_json() -> None:
     default = load_definition("default")
     assert msgspec.json.decode(msgspec.json.encode(default), type=ClusterDefinition) == default
+
+
+def test_an_extending_file_changes_some_fields(tmp_path: Path) -> None:
+    definition = load_definition(
+        written(tmp_path, "name: mine\nextends: default\napi_server: {gogc: 300}\nstages: [node-initialize.yaml]\n")
+    )
+    default = load_definition("default")
+    assert (definition.name, definition.description, definition.extends) == ("mine", "", "")
+    assert definition.api_server == msgspec.structs.replace(default.api_server, gogc=300)
+    assert definition.nodes == default.nodes
+    assert [Path(stage).stem for stage in definition.stages] == ["node-initialize"]
+
+
+def test_null_leaves_out_what_an_extended_file_says(tmp_path: Path) -> None:
+    definition = load_definition(written(tmp_path, "name: mine\nextends: default\napi_server: {gogc: null}\n"))
+    assert (definition.api_server.gogc, definition.api_server.gomaxprocs) == (0, 8)
+    definition = load_definition(written(tmp_path, "name: mine\nextends: default\napi_server: null\n"))
+    assert definition.api_server == ApiServer()
+
+
+def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path) -> None:
+    """Over two levels, by name and by path; a ``<<`` counts as if its fields were written out."""
+    for folder in ("fixtures/clusters", "team", "mine"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "team/stage.yaml").write_text("{kind: Stage}")
+    (tmp_path / "team/etcd").write_text("")
+    (tmp_path / "team/base.yaml").write_text(
+        "name: base\nextends: default\nstages: [stage.yaml]\nbinaries: {etcd: etcd}\n"
+        "scheduler: &s {limits: {qps: 7}}\ncontroller_manager: {<<: *s, concurrent_gc_syncs: 5}\n"
+    )
+    (tmp_path / "mine/node.yaml").write_text("{kind: Node}")
+    (tmp_path / "mine/kwok").write_text("")
+    text = (
+        "name: mine\nextends: ../team/base.yaml\nnodes: [{prefix: a, count: 1, template: node.yaml}]\n"
+        "binaries: {kwok: kwok}\ncontroller_manager: {limits: {burst: 9}}\n"
+    )
+    (tmp_path / "mine/cluster.yaml").write_text(text)
+    definition = load_definition(str(tmp_path / "mine/cluster.yaml"))
+    assert definition.stages == [str(tmp_path / "team/stage.yaml")]
+    assert definition.nodes[0].template == str(tmp_path / "mine/node.yaml")
+    assert definition.binaries == {"etcd": str(tmp_path / "team/etcd"), "kwok": str(tmp_path / "mine/kwok")}
+    assert definition.scheduler.limits.qps == 7
+    manager = definition.controller_manager
+    assert (manager.limits.qps, manager.limits.burst, manager.concurrent_gc_syncs) == (7, 9, 5)
+
+
+BASE = """\
+name: base
+kubernetes: "1.20"
+nodes:
+  - {prefix: node, count: 3}
+  - {prefix: node, cuont: 3}
+stages: [node-initialize, nonesuch]
+api_server:
+  gogc: -1
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "text", "at"),
+    [
+        ("", "name: mine\nextends: nonesuch\n", ["cluster.yaml:2: extends: nonesuch"]),
+        ("", "name: mine\nextends: defualt\n", ["Did you mean default?"]),
+        ("", "name: mine\nextends: [default]\n", ["cluster.yaml:2: extends"]),
+        ("", "extends: default\n", ["cluster.yaml:1: name: missing"]),
+        ("", "name: mine\nextends: cluster.yaml\n", ["cluster.yaml extends cluster.yaml"]),
+        ("extends: cluster\n", "name: mine\nextends: base\n", ["base.yaml:1: extends: is a circle"]),
+        ("{", "name: mine\nextends: base\n", ["base.yaml:2: not YAML"]),
+        ("- a\n", "name: mine\nextends: base\n", ["base.yaml:1: the file"]),
+        ("name: base\nname: base\n", "name: mine\nextends: base\n", ["base.yaml:2: name: is there twice"]),
+        ("name: base\nkubernetes: !x 1\n", "name: mine\nextends: base\n", ["base.yaml:2: could not determine"]),
+        (BASE, "name: mine\nextends: base\n", ["base.yaml:5: nodes[1].cuont", "cluster.yaml extends"]),
+        (
+            BASE.replace("cuont", "count"),
+            "name: mine\nextends: base\nstages: [other]\n",
+            [
+                "base.yaml:2: kubernetes",
+                "base.yaml:5: nodes[1].prefix",
+                "cluster.yaml:3: stages[0]",
+                "base.yaml:8: api",
+            ],
+        ),
+        (
+            "extends: default\napi_server: {gogc: 5}\n",
+            "name: mine\nextends: base\nbackend: existing\n",
+            ["base.yaml:2: api_server: is set by the creator"],
+        ),
+    ],
+)
+def test_a_mistake_is_where_the_wrong_value_stands(
+    tmp_path: Path, base: str, text: str, at: list[str], snapshot: SnapshotAssertion
+) -> None:
+    (tmp_path / "base.yaml").write_text(base)
+    said = error(tmp_path, text)
+    assert [part for part in at if part not in said] == []
+    assert said == snapshot
