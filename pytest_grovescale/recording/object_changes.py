@@ -8,7 +8,6 @@ people and controllers write are kept as JSON, undecoded; only a part whose byte
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -104,8 +103,11 @@ class Comparer:
         if known is not None:
             self._bytes -= _size(known.parts)
 
-    def facts(self, key: ObjectKey, uid: str, data: msgspec.Raw) -> Facts | None:
-        """Return what there is to say of an object's newest version; None where it is not compared."""
+    def facts(self, key: ObjectKey, uid: str, data: msgspec.Raw, wall_s: float) -> Facts | None:
+        """Return what there is to say of an object's newest version; None where it is not compared.
+
+        ``wall_s``: when it was seen, seconds since 1970: a time in it may be that moment, rounded.
+        """
         if self._off:
             return None
         known = self._known.get(key)
@@ -121,7 +123,7 @@ class Comparer:
             difference, changed = None, parts
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
-            difference, coarse = _difference(known, parts)
+            difference, coarse = _difference(known, parts, wall_s)
         self._bytes += _size(parts) - _size(known.parts)
         known.parts = parts
         return Facts(difference, self._read(known, changed), coarse)
@@ -163,7 +165,7 @@ def _size(parts: dict[str, bytes]) -> int:
     return sum(map(len, parts.values()))
 
 
-def _difference(known: _Known, parts: dict[str, bytes]) -> tuple[Difference, dict[str, int]]:
+def _difference(known: _Known, parts: dict[str, bytes], wall_s: float) -> tuple[Difference, dict[str, int]]:
     """Return how an object changed, and which new times of it are rounded."""
     changes: list[_Change] = []
     for name in {**known.parts, **parts}:
@@ -183,7 +185,9 @@ def _difference(known: _Known, parts: dict[str, bytes]) -> tuple[Difference, dic
             known.before[path] = old
     paths = list(dict.fromkeys(path for path, _, _, _ in changes))
     kinds = {kind for _, kind, _, _ in changes}
-    coarse = dict(one for path, _, _, new in changes if path.startswith("status.") for one in _coarse(path, new))
+    # An object's first status appears as a whole.
+    of_status = ((path, new) for path, _, _, new in changes if path == "status" or path.startswith("status."))
+    coarse = dict(one for path, new in of_status for one in _coarse(path, new, wall_s))
     difference = Difference(
         kind=_kind(kinds, generation=parts[_GENERATION] != known.parts[_GENERATION]),
         paths=paths[:_PATHS],
@@ -242,7 +246,7 @@ def _leaf(path: str, old: Any, new: Any) -> DifferenceKind:
     return "content"
 
 
-def _rounded_to(value: str, now: float) -> int:
+def _rounded_to(value: str, wall_s: float) -> int:
     """Return the longest of a day, an hour and a minute that a time is rounded to, s; 0 for a finer or another time.
 
     A time that happens to be a whole minute is not older than the write that brought it.
@@ -251,7 +255,7 @@ def _rounded_to(value: str, now: float) -> int:
         moment = datetime.fromisoformat(value)
     except ValueError:
         return 0
-    age = now - moment.timestamp() if moment.tzinfo is not None else 0.0
+    age = wall_s - moment.timestamp() if moment.tzinfo is not None else 0.0
     seconds = moment.hour * 3600 + moment.minute * 60 + moment.second
     if moment.microsecond:
         return 0
@@ -271,13 +275,13 @@ def _numbers(path: str, content: Any) -> Iterator[tuple[str, str | int]]:
                     yield f"status.conditions[type={one['type']}].status", one["status"]
 
 
-def _coarse(path: str, content: Any) -> Iterator[tuple[str, int]]:
+def _coarse(path: str, content: Any, wall_s: float) -> Iterator[tuple[str, int]]:
     """Yield path → step for each time that is rounded."""
     if isinstance(content, dict):
         for key, value in content.items():
-            yield from _coarse(f"{path}.{key}", value)
+            yield from _coarse(f"{path}.{key}", value, wall_s)
     elif isinstance(content, list):
         for value in content:
-            yield from _coarse(f"{path}[]", value)
-    elif isinstance(content, str) and _TIME.fullmatch(content) and (step := _rounded_to(content, time.time())):
+            yield from _coarse(f"{path}[]", value, wall_s)
+    elif isinstance(content, str) and _TIME.fullmatch(content) and (step := _rounded_to(content, wall_s)):
         yield path, step

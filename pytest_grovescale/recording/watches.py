@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from typing import Any, Literal, cast
@@ -248,7 +249,9 @@ class Watch:
             owner_kind=_kind_of(_owner(owners)),
             controlled=any(owner.get("controller") for owner in owners),
             finalizers=values.get("metadata.finalizers") or [],
-            facts=self._comparer.facts((namespace, name), uid, data) if self._comparer is not None else None,
+            facts=self._comparer.facts((namespace, name), uid, data, time.time())
+            if self._comparer is not None
+            else None,
         )
 
     # ---- lists

@@ -64,11 +64,12 @@ NO_BACKOFF = "no-backoff"
 EARLY_RETRY = "early-retry"
 CREATE_TWICE = "create-twice"
 PANIC = "panic"
+RESTLESS = "restless"
 
 AROUND_RECONCILES = frozenset(
     {
         *(STAMPED_STATUS, RIVALS, EVENT_FLOOD, LOG_FLOOD, RECOVERED_PANIC, SMALL_LEAK, WIDE_LIST, DISCOVERY),
-        *(WATCH_LEAK, LATE_FINALIZER, WAKE_CHILDREN),
+        *(WATCH_LEAK, LATE_FINALIZER, WAKE_CHILDREN, RESTLESS),
     }
 )
 """Those that wrap the reconcile functions (`flawed_reconciles`)."""
@@ -129,6 +130,7 @@ KNOWN: Mapping[str, str] = {
     EARLY_RETRY: "a request that is answered 429 is repeated at once, whatever its Retry-After says",
     CREATE_TWICE: "a pod whose creation was not answered is made again, and pods too many stay",
     PANIC: "the process ends when a reconcile ends in an error of the API server (5xx)",
+    RESTLESS: "each reconcile of a PodClique writes a new random annotation to it, and leaves the rest to the next",
 }
 """Name → description."""
 

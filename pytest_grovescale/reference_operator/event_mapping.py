@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from . import naming
 from .caches import Caches
-from .defects import HOT_LOOP, Defects
+from .defects import HOT_LOOP, RESTLESS, Defects
 from .objects import Object, Pod, PodClique, PodCliqueSet, PodGang, ScalingGroup
 from .store import Handler, Store
 from .template_hashes import compute
@@ -37,7 +37,7 @@ def connect(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQue
         sets.add_after(key, set_delay(caches.sets.store.get(key)))
 
     _set_events(caches, sets, cliques, groups, status_wakes=HOT_LOOP in defects)
-    _clique_events(caches, wake, cliques, groups)
+    _clique_events(caches, wake, cliques, groups, annotations_wake=RESTLESS in defects)
     _group_events(caches, wake, groups)
     _pod_events(caches, wake, cliques)
     _gang_events(caches, wake, cliques)
@@ -112,7 +112,13 @@ def _set_events(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: Wor
     _own_events(caches.sets.store, sets, changed, and_then=children)
 
 
-def _clique_events(caches: Caches, wake: Wake, cliques: WorkQueue, groups: WorkQueue) -> None:
+def _clique_events(
+    caches: Caches, wake: Wake, cliques: WorkQueue, groups: WorkQueue, *, annotations_wake: bool
+) -> None:
+    def changed(old: PodClique, new: PodClique) -> bool:
+        # Defect restless: the annotation written by a reconcile triggers the next one.
+        return _spec_changed(old, new) or (annotations_wake and old.metadata.annotations != new.metadata.annotations)
+
     def owners(old: PodClique | None, new: PodClique | None) -> None:
         clique = new or old
         if clique is None or (old is None and new is not None and not new.status.observed_generation):
@@ -127,7 +133,7 @@ def _clique_events(caches: Caches, wake: Wake, cliques: WorkQueue, groups: WorkQ
         if new is not None and new.available and not (old is not None and old.available):
             _wake_later_cliques(caches, cliques, new)
 
-    _own_events(caches.cliques.store, cliques, _spec_changed, and_then=owners)
+    _own_events(caches.cliques.store, cliques, changed, and_then=owners)
 
 
 def _wake_later_cliques(caches: Caches, cliques: WorkQueue, earlier: PodClique) -> None:

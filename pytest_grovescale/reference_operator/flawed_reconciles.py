@@ -19,7 +19,7 @@ from .api_client import ApiClient
 from .api_errors import ApiError
 from .caches import Caches
 from .conditions import now
-from .controller import Result
+from .controller import DONE, Result
 from .objects import PodClique
 from .resources import EVENT, POD, PODCLIQUE
 
@@ -67,6 +67,8 @@ class FlawedReconciles:
                 late = self._held_back(key)
                 if late is not None:
                     return late
+                if await self._restless(key):
+                    return DONE
             result = await reconcile(key)
             with contextlib.suppress(ApiError):
                 await (self._clique(key) if controller == "podclique" else self._set(controller, key))
@@ -87,6 +89,15 @@ class FlawedReconciles:
             return None
         self._late.add(clique.uid)
         return Result(requeue_after=_LATE_S)
+
+    async def _restless(self, key: str) -> bool:
+        """Defect restless: writes what differs each time, and waits for the event of that write."""
+        clique = self._caches.cliques.store.get(key)
+        if d.RESTLESS not in self._defects or clique is None or clique.terminating:
+            return False
+        with contextlib.suppress(ApiError):
+            await self._claim(clique, secrets.token_hex(4))
+        return True
 
     async def _set(self, controller: str, key: str) -> None:
         if controller != "podcliqueset":

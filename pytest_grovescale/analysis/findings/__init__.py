@@ -36,6 +36,7 @@ from . import (
     restarts,
     rivals,
     stale_status,
+    stalled,
     wasted_writes,
     workers,
 )
@@ -47,6 +48,7 @@ Rule = Callable[[Observed], Iterator[Finding]]
 _MODULES = (
     missing_controller,
     restarts,
+    stalled,
     left_behind,
     initial_state,
     cycles,

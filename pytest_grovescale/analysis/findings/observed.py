@@ -9,6 +9,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -38,6 +39,9 @@ QUIET_NS = 1_000_000_000
 
 LEAST_IDLE_S = 2.0
 """Length from which on an idle window shows something, s."""
+
+LEAST_STALL_S = 5.0
+"""Length from which on a phase without progress has stalled, s."""
 
 ObjectId = tuple[str, str]
 """Namespace and name."""
@@ -475,14 +479,37 @@ class Observed:
         return max(self.test.objects or 0, *(len(lives) for lives in self.lives.values()), 1)
 
     @functools.cached_property
+    def _changes_by_others(self) -> list[int]:
+        """When anyone but the operator changed something that can give it work, in order."""
+        return sorted(
+            [one.completed for one in self.all_requests if one.changes and one.user != self.operator and _matters(one)]
+            + [mark.at for mark in self.contents.marks if mark.label in _WORKLOAD]
+        )
+
+    @functools.cached_property
+    def stalls(self) -> list[Window]:
+        """The longest time of each phase with a milestone that was not reached in which nobody but the operator changed
+        anything; of at least `LEAST_STALL_S`.
+        """
+        if not self.log_whole:
+            return []
+        found = []
+        for span in self.spans:
+            if span.phase.outcome == "passed" or all(one.met for one in span.phase.milestones):
+                continue
+            moments = [span.start, *(at for at in self._changes_by_others if span.start <= at < span.end), span.end]
+            start, end = max(itertools.pairwise(moments), key=lambda pair: pair[1] - pair[0])
+            window = Window(span.phase.name, start + QUIET_NS, end)
+            if window.seconds >= LEAST_STALL_S:
+                found.append(window)
+        return found
+
+    @functools.cached_property
     def idle_windows(self) -> list[Window]:
         """Times of at least `LEAST_IDLE_S` in which nothing changed but by the operator, the longest first."""
         if not self.log_whole:
             return []
-        others = sorted(
-            [one.completed for one in self.all_requests if one.changes and one.user != self.operator and _matters(one)]
-            + [mark.at for mark in self.contents.marks if mark.label in _WORKLOAD]
-        )
+        others = self._changes_by_others
         windows = []
         for span in self.spans:
             if WINDOW.fullmatch(span.phase.name) or not all(one.met for one in span.phase.milestones):

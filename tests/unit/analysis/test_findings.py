@@ -417,6 +417,50 @@ def test_a_deployment_without_its_controller(controllers: str | None, outcome: A
     assert [one.id for one in found] == (["missing-controller"] if wrong else [])
 
 
+def stalled(outcome: Any = "timeout", *, sent: Callable[[Simulation, int], None] | None = None) -> list[Finding]:
+    """What is found in a deployment of which one pod of two comes, and 8 s later still nothing else."""
+    sim = opened(Simulation())
+    sim.watch(PODS, 1)
+    sim.phase("deploy", 100, 9000, outcome, made=pods(1 if outcome == "passed" else 2))
+    sim.request(200, verb="create", resource="pods", namespace="t", name="p0", code=201)
+    sim.request(900, user="kwok", verb="patch", resource="pods", namespace="t", name="p0", subresource="status")
+    for number in range(60):
+        if sent is not None:
+            sent(sim, 2000 + 100 * number)
+    return analyse(sim.records()).findings
+
+
+def test_a_phase_that_stalls_while_the_operator_writes_in_a_circle() -> None:
+    def write(sim: Simulation, ms: int) -> None:
+        sim.request(ms, verb="update", resource="configmaps", namespace="t", name=f"c{ms // 100 % 2}")
+
+    (finding,) = stalled(sent=write)
+    assert (finding.id, finding.severity) == ("stalled", "defect")
+    assert "same 2 objects" in finding.text
+    assert "60 update configmaps" in finding.text
+    assert finding.evidence[0] == "configmaps t/c0: 30 times"
+
+
+def test_a_phase_that_stalls_while_the_operator_only_asks() -> None:
+    def look(sim: Simulation, ms: int) -> None:
+        sim.request(ms, verb="get", resource="pods", namespace="t", name="p0")
+
+    assert ("stalled", "waste") in {(one.id, one.severity) for one in stalled(sent=look)}
+
+
+def test_a_phase_that_stalls_while_the_operator_does_nothing() -> None:
+    (finding,) = stalled()
+    assert (finding.id, finding.severity) == ("stalled", "note")
+
+
+def test_no_stall_where_the_phase_passed_or_others_went_on() -> None:
+    def others(sim: Simulation, ms: int) -> None:
+        sim.request(ms, user="kwok", verb="patch", resource="pods", namespace="t", name="p0", subresource="status")
+
+    assert "stalled" not in {one.id for one in stalled("passed")}
+    assert "stalled" not in {one.id for one in stalled(sent=others)}
+
+
 @pytest.mark.parametrize(
     "change",
     [

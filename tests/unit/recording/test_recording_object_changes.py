@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,9 +19,13 @@ def version(**parts: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a", "uid": "1", "resourceVersion": "7", **parts.pop("metadata", {})}, **parts}
 
 
-def facts(*versions: dict[str, Any], resource: str = "cliques.a.io") -> Facts:
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC).timestamp()
+
+
+def facts(*versions: dict[str, Any], resource: str = "cliques.a.io", wall_s: float = NOON) -> Facts:
     comparer = Comparer(resource)
-    found = [comparer.facts(KEY, one["metadata"]["uid"], msgspec.Raw(msgspec.json.encode(one))) for one in versions]
+    bodies = [(one["metadata"]["uid"], msgspec.Raw(msgspec.json.encode(one))) for one in versions]
+    found = [comparer.facts(KEY, uid, body, wall_s) for uid, body in bodies]
     assert found[-1] is not None
     return found[-1]
 
@@ -112,24 +115,34 @@ def test_numbers_phases_and_conditions_that_changed() -> None:
     assert facts(old, new).numbers == {"status.conditions[type=Ready].status": "True"}
 
 
-def test_times_that_are_rounded() -> None:
-    def at(offset_s: float, unit: str) -> str:
-        moment = datetime.fromtimestamp(time.time() - offset_s, UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:00Z" if unit == "minute" else "%Y-%m-%dT%H:%M:%SZ")
-
-    def coarse(stamp: str) -> dict[str, int]:
-        return facts(status(last="2026-01-01T09:09:09Z"), status(last=stamp)).coarse
-
-    long_ago = datetime.fromtimestamp(0, UTC).isoformat()
-    assert coarse(long_ago) == coarse("x") == coarse(at(0, "second")) == {}
-    # Within the first seconds of a minute it cannot be told.
-    assert coarse(at(0, "minute")) in ({}, {"status.last": 60}, {"status.last": 3600})
-    assert coarse(at(10, "minute")) in ({"status.last": 60}, {"status.last": 3600}, {})
+@pytest.mark.parametrize(
+    ("stamp", "seen_s", "step"),
+    [
+        ("2026-03-01T12:34:00Z", 34 * 60 + 30, 60),
+        ("2026-03-01T12:34:00+00:00", 34 * 60 + 59, 60),
+        ("2026-03-01T12:00:00Z", 600, 3600),
+        ("2026-03-01T00:00:00Z", 600, 86_400),
+        # A moment ago it may be the time itself.
+        ("2026-03-01T12:00:00Z", 2, 0),
+        ("2026-03-01T12:00:01Z", 30, 0),
+        ("2026-03-01T12:00:00.5Z", 30, 0),
+        # Older than any step: a schedule, a certificate's date.
+        ("2026-02-01T00:00:00Z", 30, 0),
+        ("2026-03-01T12:00:00", 30, 0),
+        ("x", 30, 0),
+    ],
+)
+def test_times_that_are_rounded(stamp: str, seen_s: float, step: int) -> None:
+    later = [status(last="2026-01-01T09:09:09Z"), status(last=stamp)]
+    first = [version(spec={"replicas": 3}), status(last=stamp)]
+    nested = [version(spec={"replicas": 3}), status(members=[{"last": stamp}])]
+    for versions, name in ((later, "status.last"), (first, "status.last"), (nested, "status.members[].last")):
+        assert facts(*versions, wall_s=NOON + seen_s).coarse == ({name: step} if step else {})
 
 
 def test_secrets_are_not_compared() -> None:
     comparer = Comparer("secrets")
-    assert comparer.facts(KEY, "1", msgspec.Raw(msgspec.json.encode(version(data={"a": "b"})))) is None
+    assert comparer.facts(KEY, "1", msgspec.Raw(msgspec.json.encode(version(data={"a": "b"}))), NOON) is None
 
 
 JSON = st.recursive(

@@ -1,0 +1,109 @@
+"""What the operator does in a phase that does not end, while nobody else changes anything.
+
+A write that wakes its own controller, a retry without a delay and a lost event look alike from outside: pods do not
+come. What the operator sent in that time tells them apart: the same objects over and over, questions, or nothing. A
+controller that watches what it writes reconciles after each write; a value that differs at each reconcile (a time, a
+random name, the order of a map) never lets it come to rest.
+(https://kubernetes.io/docs/concepts/architecture/controller/#controller-pattern)
+
+No false alarm: only phases with a milestone that was not reached, and in them five seconds or more without any change
+by anyone else. Whoever waits for a controller that is missing, or is refused, is named by the rules for that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ..reconciles import counters_of
+from ..result import Finding
+from .observed import ObjectId, Observed, Window
+
+ID = "stalled"
+
+_AGAIN = 5
+"""Writes to one object in a stall from which on the operator goes round in circles."""
+_RATE = 1.0
+"""Requests, or reconciles, a second from which on it asks over and over."""
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each phase that stalled."""
+    if seen.operator:
+        for window in seen.stalls:
+            yield _finding(seen, window)
+
+
+def _finding(seen: Observed, window: Window) -> Finding:
+    sent = [one for one in seen.within(window) if one.category == "object" and one.verb != "watch"]
+    written = Counter((one.resource, one.object) for one in sent if one.changes)
+    again = [key for key, number in written.items() if number >= _AGAIN]
+    reconciled = _reconciles(seen, window)
+    stall = f"{window.phase} made no progress for {window.seconds:.0f} s, in which nobody else changed anything"
+    often = ", ".join(f"{number:,} of {controller}" for controller, number in reconciled.most_common(3))
+    evidence = [f"reconciles in that time: {often}"] if often else []
+    if again:
+        wrote = Counter(one.what for one in sent if one.changes).most_common(3)
+        resource, (namespace, name) = max(again, key=lambda key: written[key])
+        most = written[resource, (namespace, name)]
+        return Finding(
+            id=ID,
+            severity="defect",
+            text=f"{stall}: the operator wrote the same {len(again):,} object{'s' * (len(again) != 1)} over and over"
+            f" ({', '.join(f'{number:,} {what}' for what, number in wrote)}): its writes wake itself",
+            evidence=(
+                f"{resource} {namespace}/{name}: {most:,} times".replace(" /", " "),
+                *([f"what changes in them: {changes}"] if (changes := _changes(seen, window, set(again))) else []),
+                *evidence,
+            ),
+            check="hot_loop()",
+        )
+    if len(sent) >= _RATE * window.seconds or reconciled.total() >= _RATE * window.seconds:
+        asked = ", ".join(
+            f"{number:,} {what}" + f" (answered {code})" * (code >= 400)
+            for (what, code), number in Counter((one.what, one.code if one.refused else 0) for one in sent).most_common(
+                3
+            )
+        )
+        return Finding(
+            id=ID,
+            severity="waste",
+            text=f"{stall}: the operator went on and changed nothing: {asked or often}",
+            evidence=tuple(evidence) if asked else (),
+            check="hot_loop()",
+        )
+    return Finding(
+        id=ID,
+        severity="note",
+        text=f"{stall}: the operator did next to nothing ({len(sent):,} requests, {reconciled.total():,} reconciles):"
+        " it waits for something, or has missed an event",
+    )
+
+
+def _changes(seen: Observed, window: Window, objects: set[tuple[str, ObjectId]]) -> str:
+    """Return the fields of objects that change most often in a time."""
+    paths = Counter(
+        path
+        for resource in {resource for resource, _ in objects}
+        for life in seen.lives.get(resource, ())
+        if (resource, (life.namespace, life.name)) in objects
+        for event in life.events
+        if event.difference is not None and window.start <= event.at < window.end
+        for path in event.difference.paths
+    )
+    return ", ".join(path for path, _ in paths.most_common(3))
+
+
+def _reconciles(seen: Observed, window: Window) -> Counter[str]:
+    """Return controller → reconciles between the first and the last scrape of a time."""
+    found: Counter[str] = Counter()
+    target = seen.target
+    if target is None:
+        return found
+    inside = [index for index, one in enumerate(target.moments) if window.start <= one.at <= window.end]
+    if len(inside) < 2:
+        return found
+    for series, controller in counters_of(target.series).items():
+        grown = (target.value(series, inside[-1]) or 0.0) - (target.value(series, inside[0]) or 0.0)
+        found[controller] += max(0, round(grown))
+    return +found
