@@ -30,6 +30,12 @@ def add(commands: Any) -> None:
         metavar="NAME=VALUE",
         help="parameter of workload templates; without those that a template needs, its syntax alone is checked",
     )
+    check.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="of an operator definition, also print which objects each field takes, and which are left out and why",
+    )
     check.set_defaults(run=_check)
 
 
@@ -39,7 +45,7 @@ def _check(options: argparse.Namespace) -> int:
     for file in options.files:
         try:
             what, check = _kind(file, parameters)
-            detail = check(file)
+            detail, *more = check(file)
         except GrovescaleError as error:
             parts = error.parts if isinstance(error, DefinitionError) else (error,)
             wrong += len(parts)
@@ -49,13 +55,15 @@ def _check(options: argparse.Namespace) -> int:
                 say(text.replace(str(file.resolve()), str(file)) if ":" in text else f"{file}: {text}")
         else:
             write(f"{file}: {what}{f' {detail}' if detail else ''}: ok")
+            for line in more if options.verbose else ():
+                write(f"  {line}")
     if wrong:
         say(f"{wrong} mistake{'s' if wrong > 1 else ''}")
     return 2 if wrong else 0
 
 
-def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Path], str]]:
-    """Return a file's kind, and its check, which returns the name that the file defines; detected by its keys.
+def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Path], list[str]]]:
+    """Return a file's kind, and its check, which returns what the file defines, and details; detected by its keys.
 
     Raises DefinitionError for a file that cannot be read, and for one of no known kind.
     """
@@ -65,7 +73,7 @@ def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Pat
     from ..operator.schema import OperatorFile
     from ..suggestions import near_names
 
-    kinds: dict[str, tuple[tuple[str, ...], Callable[[Path], str]]] = {
+    kinds: dict[str, tuple[tuple[str, ...], Callable[[Path], list[str]]]] = {
         "cluster definition": (_fields(msgspec.structs.fields(ClusterDefinition)), _cluster),
         "operator definition": (_fields(msgspec.structs.fields(OperatorFile)), _operator),
         "budgets": (("tests",), _budgets),
@@ -95,27 +103,34 @@ def _fields(fields: Any) -> tuple[str, ...]:
     return tuple(field.encode_name for field in fields)
 
 
-def _cluster(file: Path) -> str:
+def _cluster(file: Path) -> list[str]:
     from ..cluster.definition import load_definition
 
     definition = load_definition(str(file.absolute()))
-    return f"({definition.backend}, Kubernetes {definition.kubernetes}, {definition.node_count} nodes)"
+    return [f"({definition.backend}, Kubernetes {definition.kubernetes}, {definition.node_count} nodes)"]
 
 
-def _operator(file: Path) -> str:
+def _operator(file: Path) -> list[str]:
     from ..operator.definition import load
+    from ..operator.manifest_sources import kinds_text
 
-    return load(str(file.absolute())).name
+    definition = load(str(file.absolute()), progress=say)
+    objects = definition.installation
+    fields = {"crds": objects.crds, "webhooks": objects.webhooks, "manifests": objects.manifests}
+    taken = [f"{field}: {kinds_text(found)}" for field, found in fields.items() if found]
+    whose = f"ServiceAccount {definition.identity.namespace}/{definition.service_account}"
+    rights = f", granted {kinds_text(objects.rbac)}" if objects.rbac else ""
+    return [definition.name, *taken, f"identity: {whose}{rights}", *(f"left out: {one}" for one in objects.left_out)]
 
 
-def _budgets(file: Path) -> str:
+def _budgets(file: Path) -> list[str]:
     from ..checks.budgets import read
 
     found = read(file.absolute(), Path.cwd())
-    return f"({sum(map(len, found.values()))} checks)"
+    return [f"({sum(map(len, found.values()))} checks)"]
 
 
-def _workload(file: Path, parameters: Mapping[str, Any]) -> str:
+def _workload(file: Path, parameters: Mapping[str, Any]) -> list[str]:
     from ..operator import manifests
     from ..operator.manifests import Manifest
     from ..workload import template
@@ -125,11 +140,11 @@ def _workload(file: Path, parameters: Mapping[str, Any]) -> str:
     try:
         rendered = template.render(str(file.absolute()), own, namespace="default", run_id="check", labelled=False)
     except template.MissingParameter:
-        return f"(syntax only; give the values that it needs by --param: {', '.join(sorted(needed - own.keys()))})"
+        return [f"(syntax only; give the values that it needs by --param: {', '.join(sorted(needed - own.keys()))})"]
     found = [Manifest(obj, f"{file} (rendered):1") for obj in rendered.objects]
-    if wrong := list(manifests.of_any_kind(found)):
+    if wrong := list(manifests.errors(found)):
         raise wrong[0]
-    return f"({len(found)} object{'s' if len(found) != 1 else ''})"
+    return [f"({len(found)} object{'s' if len(found) != 1 else ''})"]
 
 
 def _parameters(given: list[str]) -> dict[str, Any]:

@@ -200,9 +200,10 @@ def _remembered(path: Path, name: str, ask: Callable[[Path], str]) -> str:
 
 
 def _ask_version(path: Path) -> str:
+    arguments = {"kubectl": ["version", "--client"], "kustomize": ["version"]}.get(path.name, ["--version"])
     try:
         done = subprocess.run(
-            [str(path), "version", "--client"] if path.name == "kubectl" else [str(path), "--version"],
+            [str(path), *arguments],
             capture_output=True,
             text=True,
             timeout=_PROBE_S,

@@ -46,6 +46,7 @@ _PACKAGES = {
     "kwok": "sigs.k8s.io/kwok/cmd/kwok",
     "prometheus": "github.com/prometheus/prometheus/cmd/prometheus",
     "kind": "sigs.k8s.io/kind",
+    "kustomize": "sigs.k8s.io/kustomize/kustomize/v5",
 }
 # Without the service discovery of two dozen clouds: targets come from files.
 _TAGS = {"prometheus": "remove_all_sd"}

@@ -79,9 +79,9 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 def ports_used(definition: OperatorDefinition) -> list[str]:
-    """Return the port placeholders that a definition uses, in order."""
+    """Return the placeholders of a definition for free ports, in order."""
     used = {name for text in (texts(definition) | urls(definition)).values() for name in names(text)}
-    return [name for name in PORTS if name in used]
+    return [name for name in PORTS if name in used and not (name == "webhook_port" and definition.webhook_port)]
 
 
 def binaries_used(definition: OperatorDefinition) -> list[str]:

@@ -14,14 +14,19 @@ from .. import definitions, durations, redaction, resources
 from ..errors import DefinitionError, UsageError
 from ..quantity import memory_bytes
 from ..suggestions import with_all
-from . import endpoints, manifests, placeholders, rbac
+from . import endpoints, manifest_sources, manifests, placeholders, rbac
+from .manifest_sources import DEFAULT_NAMESPACE, Progress, Source
+from .manifests import Manifest, PolicyRule
 from .pods import definition as pods
+from .pods.deployment import accounts_of_deployments
+from .rbac import Account, Grant
 from .schema import (
     NAME,
     NAME_RULE,
+    Identity,
+    Installation,
     OperatorDefinition,
     OperatorFile,
-    PolicyRule,
     Repeated,
     Scalar,
     Service,
@@ -56,13 +61,15 @@ def load(
     values: Mapping[str, str] | None = None,
     base: resources.Folders | None = None,
     workdir: Path | None = None,
+    progress: Progress = lambda text: None,
 ) -> OperatorDefinition:
     """Return the checked definition, with ``values`` (strings, as from ``--set NAME=VALUE``) in place of defaults.
 
     ``path_or_name``: a file, or the name of one in ``fixtures/operators`` (``base``'s, or the bundled one). A value
     whose default is a list takes several, separated by commas. ``workdir``: the operator's working folder if the
-    definition sets none; None: the current one. Raises DefinitionError (``file:line: path: …``) for an error in the
-    file, UsageError for an invalid value.
+    definition sets none; None: the current one. ``progress`` reports a download or build of kustomize. Raises
+    DefinitionError (``file:line: path: …``) for an error in the file, or in the files that it names, UsageError for an
+    invalid value.
     """
     file = resources.find(FOLDER, path_or_name, base=base)
     written = definitions.load(file, OperatorFile)
@@ -79,13 +86,16 @@ def load(
         _check_placeholders(written, known, fail)
         _check_urls(written, fail)
     absolute = functools.partial(_absolute, file, fail)
-    _check_manifests(written, absolute, mistakes)
+    sources = manifest_sources.read_all(written, absolute, fail, mistakes, progress=progress)
     mistakes.demand_none()
-    resolved = _resolve_paths(written, absolute, workdir or Path.cwd(), fail)
+    resolved = _resolve_paths(written, absolute, workdir or Path.cwd())
+    resolved, installation = (
+        pods.resolved(resolved, sources, absolute, fail) if written.pod else _of_process(resolved, sources, file, fail)
+    )
     settings = {name: _setting(name, value, (values or {}).get(name)) for name, value in written.declared.items()}
     _check_chosen(written, values or {})
     fields = msgspec.structs.asdict(resolved)
-    definition = OperatorDefinition(**fields, source=str(file), settings=settings)
+    definition = OperatorDefinition(**fields, source=str(file), settings=settings, installation=installation)
     redaction.conceal(*_secrets(definition))
     pods.replicas(definition)
     pods.archive(definition)
@@ -219,39 +229,24 @@ def _check_urls(written: OperatorFile, fail: Fail) -> None:
                     f"Pass {{{name}}} in the command, the environment or a file of `files:`.",
                 )
     endpoints.check(written, fail)
-    if written.webhooks and "webhook_port" not in passed:
+    if written.webhooks and "webhook_port" not in passed and not written.webhook_port:
         raise fail(
             ("webhooks",),
             "the operator does not get the port that its webhooks are called on",
-            "Pass {webhook_port} and {cert_dir} in the command, the environment or a file of `files:`.",
+            "Pass {webhook_port} and {cert_dir} in the command, the environment or a file of `files:`; or name the port"
+            " that it always has: `webhook_port: 9443`.",
         )
 
 
 def _check_rules(written: OperatorFile, fail: Fail) -> None:
     mistakes = definitions.Mistakes()
-    for index, rule in enumerate(written.rbac if isinstance(written.rbac, list) else []):
-        mistakes.errors += [
-            fail(("rbac", index, *keys), what, next_step)
-            for keys, what, next_step in manifests.rule(rule, namespaced=False)
-        ]
+    for index, item in enumerate(written.rbac):
+        if isinstance(item, PolicyRule):
+            mistakes.errors += [
+                fail(("rbac", index, *keys), what, next_step)
+                for keys, what, next_step in manifests.rule(item, namespaced=False)
+            ]
     mistakes.demand_none()
-
-
-def _check_manifests(written: OperatorFile, absolute: Absolute, mistakes: definitions.Mistakes) -> None:
-    """Record the errors in the files that a definition names."""
-    checks = {
-        "crds": manifests.crds,
-        "webhooks": manifests.webhooks,
-        "manifests": manifests.of_any_kind,
-    }
-    for field, check in checks.items():
-        for index, name in enumerate(getattr(written, field)):
-            with mistakes.noted():
-                found = manifests.read([absolute((field, index), name)])
-                mistakes.errors += check(found)
-    if isinstance(written.rbac, str):
-        with mistakes.noted():
-            rbac.read(Path(absolute(("rbac",), written.rbac)))
 
 
 def _absolute(file: Path, fail: Fail, place: Keys, name: str) -> str:
@@ -262,19 +257,65 @@ def _absolute(file: Path, fail: Fail, place: Keys, name: str) -> str:
     return str(found)
 
 
-def _resolve_paths(written: OperatorFile, absolute: Absolute, workdir: Path, fail: Fail) -> OperatorFile:
+def _resolve_paths(written: OperatorFile, absolute: Absolute, workdir: Path) -> OperatorFile:
     """Return the definition with absolute paths of existing files and folders."""
-
-    lists = {
-        field: [absolute((field, index), name) for index, name in enumerate(getattr(written, field))]
-        for field in ("crds", "manifests", "webhooks")
+    lists: dict[str, list[str | PolicyRule]] = {
+        "rbac": [item for item in written.rbac if isinstance(item, PolicyRule)],
+        **{field: [] for field in ("crds", "manifests", "webhooks")},
     }
-    rules: str | list[PolicyRule] = written.rbac
-    if isinstance(rules, str):
-        rules = absolute(("rbac",), rules)
+    for field, keys, name in manifest_sources.items(written):
+        if field in lists:
+            lists[field].append(absolute(keys, name))
     runs_in = absolute(("workdir",), written.workdir) if written.workdir else str(workdir)
-    of_pods = pods.resolved(endpoints.with_files(written, absolute), absolute, fail)
-    return msgspec.structs.replace(of_pods, **lists, rbac=rules, workdir=runs_in)
+    return msgspec.structs.replace(endpoints.with_files(written, absolute), **lists, workdir=runs_in)
+
+
+def _of_process(
+    written: OperatorFile, sources: list[Source], file: Path, fail: Fail
+) -> tuple[OperatorFile, Installation]:
+    """Return the definition of a process with its identity, and the objects to create for it."""
+    granted = manifest_sources.taken(sources, "rbac")
+    own = _account(written, granted, accounts_of_deployments(sources), fail)
+    identity = Identity(
+        namespace=written.identity.namespace or (own.namespace if own else "") or DEFAULT_NAMESPACE,
+        service_account=written.identity.service_account or (own.name if own else written.name),
+    )
+    rules = [item for item in written.rbac if isinstance(item, PolicyRule)]
+    grants, unbound = rbac.grants(granted, own)
+    if rules:
+        grants.insert(0, Grant(source=str(file), rules=rules))
+    installation = Installation(
+        crds=manifest_sources.taken(sources, "crds"),
+        rbac=rbac.objects(written.name, grants, identity),
+        webhooks=manifest_sources.taken(sources, "webhooks"),
+        manifests=manifest_sources.taken(sources, "manifests"),
+        left_out=[
+            *manifest_sources.left_out(sources),
+            *(manifest_sources.named(one, f"no binding of ServiceAccount {own} has it") for one in unbound),
+        ],
+    )
+    return msgspec.structs.replace(written, identity=identity), installation
+
+
+def _account(written: OperatorFile, granted: list[Manifest], of_deployments: set[str], fail: Fail) -> Account | None:
+    """Return the ServiceAccount whose bindings count; None where no binding names one.
+
+    Of several it is the one of the definition's ``identity``, or of a Deployment beside them.
+    """
+    named = rbac.accounts(granted)
+    asked = written.identity
+    by_name = [one for one in named if one.name == asked.service_account and asked.namespace in ("", one.namespace)]
+    by_deployment = [one for one in named if one.name in of_deployments]
+    for candidates in (by_name, by_deployment, named):
+        if len(candidates) == 1:
+            return candidates[0]
+    if not named:
+        return None
+    raise fail(
+        ("rbac",),
+        f"its bindings name several ServiceAccounts: {', '.join(map(str, named))}",
+        f"Say which one it runs as: identity: {{service_account: {named[0].name}}}",
+    )
 
 
 def _check_chosen(written: OperatorFile, chosen: Mapping[str, str]) -> None:

@@ -16,7 +16,6 @@ from ..errors import OperatorError
 from ..kube.access import Access, to_kubeconfig
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from . import rbac
 from .install import install
 from .manifests import Manifest, Object
 from .schema import OperatorDefinition
@@ -26,13 +25,21 @@ TOKEN_SECONDS = 24 * 3600
 
 
 def account(definition: OperatorDefinition) -> list[Manifest]:
-    """Return the namespace and the ServiceAccount."""
-    namespace, name = definition.identity.namespace, definition.service_account
-    objects: list[Object] = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
-    ]
-    return [Manifest(obj, f"{definition.source}: identity") for obj in objects]
+    """Return its ServiceAccount, and first all namespaces: of the manifests, its own, and those of its roles."""
+    own = definition.identity
+    given = {one.object["metadata"]["name"]: one for one in definition.installation.manifests if is_namespace(one)}
+    granted = [one.object["metadata"].get("namespace", "") for one in definition.installation.rbac]
+    for name in (own.namespace, *filter(None, granted)):
+        obj: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        given.setdefault(name, Manifest(obj, f"{definition.source}: identity"))
+    metadata = {"name": own.service_account, "namespace": own.namespace}
+    found = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    return [*given.values(), Manifest(found, f"{definition.source}: identity")]
+
+
+def is_namespace(manifest: Manifest) -> bool:
+    """Return whether an object is a Namespace: those are created before all that may be in them."""
+    return bool(manifest.object["kind"] == "Namespace")
 
 
 async def establish(
@@ -42,7 +49,7 @@ async def establish(
 
     The API server rejects a rule that the harness itself lacks (privilege escalation), which raises here.
     """
-    objects = [*account(definition), *rbac.objects(definition)]
+    objects = [*account(definition), *definition.installation.rbac]
     return await install(client, objects, operator=definition.name, owner=owner, progress=progress)
 
 

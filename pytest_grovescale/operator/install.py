@@ -133,6 +133,20 @@ async def install(
     return ours
 
 
+async def placed(client: Client, manifest: Manifest, namespace: str) -> Manifest:
+    """Return an object with the operator's namespace, if it needs one and has none."""
+    obj = manifest.object
+    if obj["metadata"].get("namespace"):
+        return manifest
+    try:
+        resource = await client.resource(obj["kind"], obj["apiVersion"])
+    except UnknownResource:
+        # The later apply reports the error with file and line.
+        return manifest
+    metadata = {**obj["metadata"], "namespace": namespace}
+    return Manifest({**obj, "metadata": metadata}, manifest.source) if resource.namespaced else manifest
+
+
 async def _install_one(client: Client, manifest: Manifest, operator: str, owner: Owner | None) -> bool:
     obj = labelled(manifest.object, operator, owner)
     try:

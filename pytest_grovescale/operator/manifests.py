@@ -7,18 +7,17 @@ the last one silently).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
-from ..definitions import dotted, line_of, node_at, readable
+from ..definitions import Mistakes, dotted, line_of, node_at, readable
 from ..errors import DefinitionError
 from ..suggestions import did_you_mean, with_all
 from . import placeholders
-from .schema import PolicyRule
 
 Object = dict[str, Any]
 Keys = tuple[str | int, ...]
@@ -31,6 +30,16 @@ class Manifest(msgspec.Struct, frozen=True):
     object: Object
     source: str
     """``file:line`` of the object's first line."""
+
+
+class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """One rule of a role."""
+
+    verbs: list[str]
+    api_groups: list[str] = []
+    resources: list[str] = []
+    resource_names: list[str] = []
+    non_resource_urls: list[str] = msgspec.field(default=[], name="nonResourceURLs")
 
 
 class _Problem(Exception):
@@ -73,13 +82,17 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> Object:
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
-def parse(text: str, source: str) -> list[Manifest]:
+def parse(text: str, source: str, *, rules: bool = False) -> list[Manifest]:
     """Return the objects of a multi-document YAML text; ``List`` kinds are expanded, empty documents omitted.
 
-    ``source``: name of the text in errors. Raises DefinitionError with ``source:line``.
+    ``source``: name of the text in errors. ``rules``: a document may also be a list of RBAC rules, or a mapping with
+    ``rules`` alone; it is returned as a ClusterRole. Raises DefinitionError with ``source:line``.
     """
     manifests: list[Manifest] = []
     for document, line in documents(text, source):
+        if rules and (isinstance(document, list) or (isinstance(document, dict) and list(document) == ["rules"])):
+            manifests.append(_role_of_rules(document, f"{source}:{line}"))
+            continue
         try:
             manifests += _objects(document, source, line - 1)
         except _Problem as problem:
@@ -103,22 +116,6 @@ def documents(text: str, source: str) -> list[tuple[Any, int]]:
     return found
 
 
-def read(paths: Iterable[str | Path]) -> list[Manifest]:
-    """Return the objects of files, and of folders' ``*.yaml``, ``*.yml`` and ``*.json`` files in order of name.
-
-    Raises DefinitionError for a file that is missing, and for a folder with no such file.
-    """
-    manifests: list[Manifest] = []
-    for path in map(Path, paths):
-        for file in _files(path):
-            try:
-                text = file.read_text(encoding="utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise DefinitionError(f"{file}:1: cannot be read: {error}") from error
-            manifests += parse(text, str(file))
-    return manifests
-
-
 def place(source: str, keys: Keys) -> str:
     """Return ``file:line: path.to.value`` for a place in a document; ``source``: ``file:line`` of its first line."""
     file, _, line = source.rpartition(":")
@@ -139,13 +136,17 @@ def title(obj: Object) -> str:
     return f"{obj.get('kind')} {namespace}/{name}" if namespace else f"{obj.get('kind')} {name}"
 
 
-def _files(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml", ".json"))
-    if not files:
-        raise DefinitionError(f"{path}:1: no *.yaml, *.yml or *.json file in this folder")
-    return files
+def _role_of_rules(document: Any, source: str) -> Manifest:
+    """Return plain rules as a ClusterRole. Raises DefinitionError for every error in them."""
+    keys, written = ((), document) if isinstance(document, list) else (("rules",), document["rules"])
+    mistakes = Mistakes()
+    mistakes.errors += [
+        DefinitionError(f"{place(source, (*keys, *inside))}: {what}", next_step=next_step)
+        for inside, what, next_step in rules_of(written, namespaced=False)
+    ]
+    mistakes.demand_none()
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": "rules"}, "rules": written}
+    return Manifest(role, source)
 
 
 def _objects(document: Any, source: str, line: int) -> list[Manifest]:
@@ -185,6 +186,18 @@ def _check_texts(mapping: Any, path: str, line: int) -> None:
 
 CRD = "CustomResourceDefinition"
 WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+RBAC = "rbac.authorization.k8s.io"
+ROLES = ("ClusterRole", "Role")
+BINDINGS = ("ClusterRoleBinding", "RoleBinding")
+ACCOUNT = "ServiceAccount"
+
+_POLICIES = ("MutatingAdmissionPolicy", "ValidatingAdmissionPolicy")
+# All kinds of the groups whose kinds have a field of their own: a misspelt one would be left out.
+_KINDS = {
+    "apiextensions.k8s.io": (CRD,),
+    "admissionregistration.k8s.io": (*WEBHOOKS, *_POLICIES, *(f"{kind}Binding" for kind in _POLICIES)),
+    RBAC: (*ROLES, *BINDINGS),
+}
 
 Found = tuple[Keys, str, str]
 """Place in an object, problem, next step."""
@@ -200,22 +213,47 @@ _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT", "*")
 _RULE_LISTS = ("operations", "apiGroups", "apiVersions", "resources")
 
 
-def crds(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
-    """Yield the errors of the objects under ``crds:``."""
-    return _each(found, (CRD,), _crd, "Other objects belong under `manifests:`.")
-
-
-def webhooks(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
-    """Yield the errors of the objects under ``webhooks:``."""
-    return _each(found, WEBHOOKS, _webhooks, "Other objects belong under `manifests:`.")
-
-
-def of_any_kind(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
-    """Yield the errors of the CRDs, webhook configurations and roles among an operator's manifests."""
+def errors(found: Iterable[Manifest]) -> Iterator[DefinitionError]:
+    """Yield what an API server would reject in CRDs, webhook configurations and roles, and misspelt kinds of them."""
     for manifest in found:
-        check = _BY_KIND.get(manifest.object["kind"])
-        if check is not None:
-            yield from _each([manifest], (manifest.object["kind"],), check, "")
+        check = _BY_KIND.get(manifest.object["kind"], _kind)
+        for keys, what, next_step in check(manifest.object):
+            yield DefinitionError(f"{place(manifest.source, keys)}: {what}", next_step=next_step)
+
+
+def group(obj: Object) -> str:
+    """Return the API group of an object; empty for the core group."""
+    return str(obj["apiVersion"]).rpartition("/")[0]
+
+
+def _kind(obj: Object) -> Iterator[Found]:
+    kinds = _KINDS.get(group(obj), ())
+    if kinds and obj["kind"] not in kinds:
+        yield ("kind",), f"{group(obj)} has no kind {obj['kind']}", with_all(obj["kind"], kinds, what="Known")
+
+
+def rules_of(written: Any, *, namespaced: bool) -> Iterator[Found]:
+    """Yield the errors of a list of rules; places are relative to it."""
+    if not isinstance(written, list):
+        yield (), "is no list of rules", ""
+        return
+    for index, item in enumerate(written):
+        try:
+            one = msgspec.convert(item, PolicyRule)
+        except msgspec.ValidationError as error:
+            yield from _misread(str(error), item, index)
+            continue
+        for keys, what, next_step in rule(one, namespaced=namespaced):
+            yield (index, *keys), what, next_step
+
+
+def _misread(message: str, written: Any, index: int) -> Iterator[Found]:
+    names = [field.encode_name for field in msgspec.structs.fields(PolicyRule)]
+    unknown = [name for name in (written if isinstance(written, dict) else ()) if name not in names]
+    for name in unknown:
+        yield (index, name), "unknown field", with_all(name, names, what="Possible here")
+    if not unknown:
+        yield (index,), f"{message[:1].lower()}{message[1:].replace('`', '')}", ""
 
 
 def rule(one: PolicyRule, *, namespaced: bool) -> Iterator[Found]:
@@ -232,18 +270,6 @@ def rule(one: PolicyRule, *, namespaced: bool) -> Iterator[Found]:
         yield ("apiGroups",), "missing", 'The core group, of pods and services, is written [""].'
     if not one.resources:
         yield ("resources",), "missing", "Name one resource or more, in the plural: [pods]."
-
-
-def _each(found: Iterable[Manifest], kinds: Sequence[str], check: Any, elsewhere: str) -> Iterator[DefinitionError]:
-    for manifest in found:
-        kind = manifest.object["kind"]
-        if kind in kinds:
-            wrong: Iterable[Found] = check(manifest.object)
-        else:
-            hint = did_you_mean(kind, kinds) or elsewhere
-            wrong = [(("kind",), f"{kind} is no {' or '.join(kinds)}", hint)]
-        for keys, what, next_step in wrong:
-            yield DefinitionError(f"{place(manifest.source, keys)}: {what}", next_step=next_step)
 
 
 def _crd(obj: Object) -> Iterator[Found]:
@@ -269,14 +295,10 @@ def _crd(obj: Object) -> Iterator[Found]:
 
 
 def _role(obj: Object) -> Iterator[Found]:
-    for index, written in enumerate(obj.get("rules") or []):
-        try:
-            one = msgspec.convert(written, PolicyRule)
-        except msgspec.ValidationError as error:
-            yield ("rules", index), str(error).replace("`", ""), ""
-            continue
-        for keys, what, next_step in rule(one, namespaced=obj["kind"] == "Role"):
-            yield ("rules", index, *keys), what, next_step
+    if "rules" not in obj and "aggregationRule" not in obj:
+        yield ("rules",), "missing", did_you_mean("rules", obj)
+    for keys, what, next_step in rules_of(obj.get("rules") or [], namespaced=obj["kind"] == "Role"):
+        yield ("rules", *keys), what, next_step
 
 
 def _versions(versions: Any) -> Iterator[Found]:
@@ -350,4 +372,4 @@ def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-_BY_KIND = {CRD: _crd, **dict.fromkeys(WEBHOOKS, _webhooks), "ClusterRole": _role, "Role": _role}
+_BY_KIND = {CRD: _crd, **dict.fromkeys(WEBHOOKS, _webhooks), **dict.fromkeys(ROLES, _role)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import os
 import shutil
 import sys
@@ -25,7 +26,7 @@ from ..kube.access import Access
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..quantity import memory_bytes
-from . import command, fault_proxy, identity, install, manifests, webhooks
+from . import command, fault_proxy, identity, install, webhooks
 from .command import core_numbers
 from .fault_proxy import FaultProxy
 from .handle import Operator, Progress, new_log, tail_text
@@ -120,11 +121,13 @@ def bring_up(
         used = command.ports_used(definition)
         leases = ports.lease(len(used))
         undo.callback(ports.release, leases)
-        crds = manifests.read(definition.crds)
-        ours = portal.run(_prepare(client, definition, crds, cluster.owner, progress))
+        crds = definition.installation.crds
+        ours = portal.run(_prepare(client, definition, cluster.owner, progress))
         proxy = _proxy(cluster, folder, directory, undo) if faults else None
         kubeconfig = portal.run(identity.write_credentials(client, definition, _way(cluster, proxy), folder))
         numbers = {name: str(lease.number) for name, lease in zip(used, leases, strict=True)}
+        if definition.webhook_port:
+            numbers["webhook_port"] = str(definition.webhook_port)
         provided = {
             **numbers,
             **_binaries(definition, cluster, progress),
@@ -166,16 +169,15 @@ def _way(cluster: Cluster, proxy: FaultProxy | None) -> Access:
     return cluster.access_as("harness") if proxy is None else proxy.access
 
 
-async def _prepare(
-    client: Client, definition: OperatorDefinition, crds: list[Manifest], owner: Owner, progress: Progress
-) -> list[Object]:
+async def _prepare(client: Client, definition: OperatorDefinition, owner: Owner, progress: Progress) -> list[Object]:
     """Create CRDs, manifests and identity in the cluster; return the objects to remove later."""
-    ours = await install.install(client, crds, operator=definition.name, owner=owner, progress=progress)
+    crds = definition.installation.crds
+    put = functools.partial(install.install, client, operator=definition.name, owner=owner, progress=progress)
+    ours = await put(crds)
     await install.wait_established(client, [crd.object for crd in crds])
     ours += await identity.establish(client, definition, owner=owner, progress=progress)
-    others = manifests.read(definition.manifests)
-    ours += await install.install(client, others, operator=definition.name, owner=owner, progress=progress)
-    return ours
+    others = [one for one in definition.installation.manifests if not identity.is_namespace(one)]
+    return ours + await put([await install.placed(client, one, definition.identity.namespace) for one in others])
 
 
 def _binaries(definition: OperatorDefinition, cluster: Cluster, progress: Progress) -> dict[str, str]:
@@ -204,7 +206,7 @@ def _webhooks(
     return [
         Manifest(install.labelled(found.object, definition.name, cluster.owner), found.source)
         for found in (
-            webhooks.local(manifest, provided, ca_bundle=ca_bundle) for manifest in manifests.read(definition.webhooks)
+            webhooks.local(manifest, provided, ca_bundle=ca_bundle) for manifest in definition.installation.webhooks
         )
     ]
 

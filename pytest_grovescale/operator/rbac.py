@@ -1,144 +1,128 @@
-"""RBAC rules for an operator's ServiceAccount, from ClusterRoles, Roles, or plain rules."""
+"""What an operator's ServiceAccount may do: its rules, or the roles and bindings of its manifests.
+
+Each grant gets a role and a binding of its own name, so that it never meets those of an installed operator on a shared
+cluster.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from ..definitions import Mistakes
-from ..errors import DefinitionError
-from ..suggestions import with_all
-from . import manifests
-from .manifests import Keys, Manifest, Object
-from .schema import OperatorDefinition, PolicyRule
-
-RBAC = "rbac.authorization.k8s.io"
-
-# Bindings in a kustomize output have no effect: the identity is the harness' own.
-_PASSED_OVER = ("ServiceAccount", "ClusterRoleBinding", "RoleBinding", "Namespace")
+from .manifests import ACCOUNT, BINDINGS, RBAC, ROLES, Manifest, Object, PolicyRule
+from .schema import Identity
 
 
-class Grant(msgspec.Struct, frozen=True):
-    """Rules for the whole cluster, or for one namespace."""
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules, or a role of the cluster, for the whole cluster or for one namespace."""
 
-    rules: list[PolicyRule]
     source: str
-    namespaced: bool = False
-    namespace: str = ""
-    """Namespace of a Role; empty: the identity's own."""
+    rules: list[PolicyRule] = []
+    role: tuple[str, str] | None = None
+    """Kind and name of a role that is not in the manifests: ``ClusterRole``, ``system:auth-delegator``."""
+    namespace: str | None = None
+    """None: the whole cluster; empty: the identity's own namespace."""
 
 
-def read(file: Path) -> list[Grant]:
-    """Return the grants of a file: ClusterRoles and Roles, a mapping with ``rules``, or a list of rules.
+class Account(NamedTuple):
+    """A ServiceAccount."""
 
-    Ignores Bindings and ServiceAccounts: the harness creates the identity. Raises DefinitionError with ``file:line``.
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def accounts(found: Iterable[Manifest]) -> list[Account]:
+    """Return the ServiceAccounts that bindings name, each once. One without a namespace is in its binding's."""
+    return list(dict.fromkeys(account for one in found for account in _subjects(one.object)))
+
+
+def grants(found: Sequence[Manifest], account: Account | None) -> tuple[list[Grant], list[Manifest]]:
+    """Return the grants of roles and bindings, and the roles that grant nothing.
+
+    ``account``: whose bindings count; None: there are none, and all roles are granted.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DefinitionError(f"{file}:1: cannot be read: {error}") from error
-    grants = [
-        grant
-        for document, line in manifests.documents(text, str(file))
-        for grant in _grants(document, f"{file}:{line}")
-    ]
-    if not grants:
-        raise DefinitionError(f"{file}:1: grants nothing", next_step="Give ClusterRoles, or a list of `rules:`.")
-    return grants
+    roles = {_key(one.object): one for one in found if one.object["kind"] in ROLES}
+    if account is None:
+        return [_granted(one, key[2] if key[0] == "Role" else None, roles) for key, one in roles.items()], []
+    bound: list[Grant] = []
+    used = set()
+    for binding in found:
+        obj = binding.object
+        if account not in _subjects(obj):
+            continue
+        namespace = None if obj["kind"] == "ClusterRoleBinding" else obj["metadata"].get("namespace", "")
+        kind, name = str(obj["roleRef"]["kind"]), str(obj["roleRef"]["name"])
+        key = kind, name, (namespace or "") if kind == "Role" else ""
+        if (role := roles.get(key)) is None:
+            bound.append(Grant(source=binding.source, role=(kind, name), namespace=namespace))
+        else:
+            used.add(key)
+            bound.append(_granted(role, namespace, roles))
+    return bound, [role for key, role in roles.items() if key not in used]
 
 
-def grants(definition: OperatorDefinition) -> list[Grant]:
-    """Return all grants of a definition."""
-    if isinstance(definition.rbac, str):
-        return read(Path(definition.rbac))
-    return [Grant(definition.rbac, definition.source)] if definition.rbac else []
-
-
-def objects(definition: OperatorDefinition) -> list[Manifest]:
-    """Return the ClusterRoles, Roles and bindings that grant a definition's rules to its ServiceAccount."""
+def objects(operator: str, given: Sequence[Grant], identity: Identity) -> list[Manifest]:
+    """Return the roles and bindings that give a ServiceAccount its grants."""
     found: list[Manifest] = []
-    for index, grant in enumerate(grants(definition)):
-        name = f"grovescale-{definition.name}" + (f"-{index}" if index else "")
-        found += [Manifest(obj, grant.source) for obj in _role(definition, grant, name)]
+    for index, grant in enumerate(given):
+        name = f"grovescale-{operator}" + (f"-{index}" if index else "")
+        found += [Manifest(obj, grant.source) for obj in _objects(grant, name, identity)]
     return found
 
 
-def _role(definition: OperatorDefinition, grant: Grant, name: str) -> list[Object]:
-    prefix = "" if grant.namespaced else "Cluster"
-    metadata: dict[str, str] = {"name": name}
-    if grant.namespaced:
-        metadata["namespace"] = grant.namespace or definition.identity.namespace
-    rules = [msgspec.to_builtins(rule) for rule in grant.rules]
-    subject = {
-        "kind": "ServiceAccount",
-        "name": definition.service_account,
-        "namespace": definition.identity.namespace,
-    }
-    return [
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": f"{prefix}Role",
-            "metadata": metadata,
-            "rules": [{key: value for key, value in rule.items() if value} for rule in rules],
-        },
-        {
-            "apiVersion": f"{RBAC}/v1",
-            "kind": f"{prefix}RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": f"{prefix}Role", "name": name},
-            "subjects": [subject],
-        },
+def _granted(role: Manifest, namespace: str | None, roles: Mapping[Any, Manifest]) -> Grant:
+    return Grant(source=role.source, rules=_rules(role.object, roles), namespace=namespace)
+
+
+def _rules(role: Object, roles: Mapping[Any, Manifest]) -> list[PolicyRule]:
+    """Return a role's rules; those of an aggregated ClusterRole are the rules of all that its selectors match."""
+    selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+    parts = [
+        one.object
+        for one in roles.values()
+        if any(_selects(selector, one.object["metadata"].get("labels") or {}) for selector in selectors)
     ]
+    return [msgspec.convert(rule, PolicyRule) for part in (role, *parts) for rule in part.get("rules") or []]
 
 
-def _grants(document: Any, where: str) -> list[Grant]:
-    if isinstance(document, list):
-        return [Grant(_rules(document, where, (), namespaced=False), where)]
-    if not isinstance(document, dict):
-        raise DefinitionError(f"{where}: {document!r:.60} is neither a role nor a list of rules")
-    kind = document.get("kind")
-    if kind in _PASSED_OVER:
-        return []
-    if kind not in (None, "ClusterRole", "Role"):
-        raise DefinitionError(f"{where}: kind: {kind} grants nothing", next_step="It may belong under `manifests:`.")
-    if not document.get("rules"):
-        raise DefinitionError(f"{where}: rules: missing")
-    namespace = (document.get("metadata") or {}).get("namespace", "")
-    namespaced = kind == "Role"
-    rules = _rules(document["rules"], where, ("rules",), namespaced=namespaced)
-    return [Grant(rules, where, namespaced, namespace if namespaced else "")]
+def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    return (selector.get("matchLabels") or {}).items() <= labels.items()
 
 
-def _rules(rules: Any, where: str, keys: Keys, *, namespaced: bool) -> list[PolicyRule]:
-    """Return the rules of a document; ``keys``: their place in it. Raises DefinitionError for every error."""
-    if not isinstance(rules, list):
-        raise DefinitionError(f"{manifests.place(where, keys)}: is no list of rules")
-    mistakes = Mistakes()
-    read = []
-    for index, written in enumerate(rules):
-        place = (*keys, index)
-        try:
-            one = msgspec.convert(written, PolicyRule)
-        except msgspec.ValidationError as error:
-            mistakes.errors.append(_misread(str(error), written, where, place))
-            continue
-        mistakes.errors += [
-            DefinitionError(f"{manifests.place(where, (*place, *inside))}: {what}", next_step=next_step)
-            for inside, what, next_step in manifests.rule(one, namespaced=namespaced)
-        ]
-        read.append(one)
-    mistakes.demand_none()
-    return read
+def _subjects(obj: Object) -> Iterator[Account]:
+    if obj["kind"] in BINDINGS:
+        for subject in obj.get("subjects") or []:
+            if subject.get("kind") == ACCOUNT:
+                yield Account(subject.get("namespace") or obj["metadata"].get("namespace", ""), str(subject["name"]))
 
 
-def _misread(message: str, written: Any, where: str, place: Keys) -> DefinitionError:
-    names = [field.encode_name for field in msgspec.structs.fields(PolicyRule)]
-    for name in written if isinstance(written, dict) else ():
-        if name not in names:
-            return DefinitionError(
-                f"{manifests.place(where, (*place, name))}: unknown field",
-                next_step=with_all(name, names, what="Possible here"),
-            )
-    return DefinitionError(f"{manifests.place(where, place)}: {message[:1].lower()}{message[1:].replace('`', '')}")
+def _key(role: Object) -> tuple[str, str, str]:
+    return role["kind"], role["metadata"]["name"], role["metadata"].get("namespace", "")
+
+
+def _objects(grant: Grant, name: str, identity: Identity) -> list[Object]:
+    prefix = "Cluster" if grant.namespace is None else ""
+    metadata: dict[str, str] = {"name": name}
+    if grant.namespace is not None:
+        metadata["namespace"] = grant.namespace or identity.namespace
+    rules = [msgspec.to_builtins(rule) for rule in grant.rules]
+    role = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{prefix}Role",
+        "metadata": metadata,
+        "rules": [{key: value for key, value in rule.items() if value} for rule in rules],
+    }
+    kind, referred = grant.role or (role["kind"], name)
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{prefix}RoleBinding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": referred},
+        "subjects": [{"kind": ACCOUNT, "name": identity.service_account, "namespace": identity.namespace}],
+    }
+    return [binding] if grant.role else [role, binding]

@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from .manifests import Manifest, PolicyRule
+
 Scalar = str | int | float | bool
 Setting = str | tuple[str, ...]
 """A chosen value: a string, or several where the definition's default is a list."""
@@ -36,16 +38,6 @@ class Value(_Part, frozen=True, kw_only=True):
     help: str = ""
 
 
-class PolicyRule(_Part, frozen=True, kw_only=True, rename="camel"):
-    """One rule of a ClusterRole."""
-
-    verbs: list[str]
-    api_groups: list[str] = []
-    resources: list[str] = []
-    resource_names: list[str] = []
-    non_resource_urls: list[str] = msgspec.field(default=[], name="nonResourceURLs")
-
-
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,50}[a-z0-9])?")
 """Valid names of an operator, and of its further targets."""
 
@@ -55,10 +47,11 @@ NAME_RULE = "lower case letters, digits and '-', at most 52"
 class Identity(_Part, frozen=True, kw_only=True):
     """The ServiceAccount of the operator. Created if missing; that of pods is in their manifests."""
 
-    namespace: str = "grovescale-operator"
-    """Also the namespace of objects without one in a pod's manifests."""
+    namespace: str = ""
+    """Also the namespace of objects without one. Empty: that of `service_account`; without bindings,
+    ``grovescale-operator``."""
     service_account: str = ""
-    """Empty: the operator's name."""
+    """Empty: the one that the bindings under ``rbac`` name; without bindings, the operator's name."""
 
 
 class Admitted(_Part, frozen=True, kw_only=True):
@@ -180,8 +173,8 @@ class ServedMetrics(Served, frozen=True, kw_only=True):
 class Pod(_Part, frozen=True, kw_only=True):
     """The operator as pods of the cluster: a Deployment, and what belongs to it."""
 
-    manifests: list[str]
-    """Files, folders of files, and kustomize folders (those with a ``kustomization.yaml``)."""
+    manifests: Paths
+    """All its objects, among them the Deployment."""
     deployment: str = ""
     """``name`` or ``namespace/name``; empty: the only one in the manifests."""
     container: str = ""
@@ -211,6 +204,11 @@ class Pod(_Part, frozen=True, kw_only=True):
     """As `OperatorFile.pprof`: ``{port: 6060, path: /debug/pprof}``."""
     stacks: Served | None = None
     """As `OperatorFile.stacks`."""
+
+
+Paths = str | list[str]
+"""One or several of: a file of objects, a folder of such files, a kustomize folder (``kustomization.yaml``), a Helm
+chart (``Chart.yaml``, or an archive). From each, a field takes the objects of its kinds."""
 
 
 class Trigger(_Part, frozen=True, kw_only=True):
@@ -252,15 +250,19 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     """Relative to the file; empty: the working folder of the tests."""
     files: dict[str, str] = {}
     """Name → text with placeholders, written to ``{directory}/name`` before each start: a configuration file."""
-    crds: list[str] = []
-    """Files or folders, applied first."""
-    manifests: list[str] = []
-    """Files or folders, applied after the CRDs."""
-    rbac: str | list[PolicyRule] = []
-    """Rules granted to its ServiceAccount, here or in a file (ClusterRoles and Roles, or only rules)."""
+    crds: Paths = []
+    """CustomResourceDefinitions, applied first."""
+    manifests: Paths = []
+    """Everything else that a process needs: Namespaces, ConfigMaps, Secrets, PriorityClasses, custom resources. Not its
+    own Deployment, see `manifest_sources`."""
+    rbac: str | list[str | PolicyRule] = []
+    """Rules granted to its ServiceAccount: here, or as ClusterRoles and Roles, or as rules alone. With bindings of a
+    ServiceAccount, it is granted what they grant; without, all roles."""
     identity: Identity = Identity()
-    webhooks: list[str] = []
-    """Files or folders with Mutating- and ValidatingWebhookConfigurations."""
+    webhooks: Paths = []
+    """Mutating- and ValidatingWebhookConfigurations, called at ``{webhook_port}``."""
+    webhook_port: int = 0
+    """The port of a webhook server that cannot be set, 9443 in a kubebuilder project; 0: a free one is passed to it."""
     readiness: Readiness | None = None
     """Readiness of a process; pods have their own, and count as ready when their Deployment is rolled out."""
     metrics: Metrics | None = None
@@ -283,11 +285,24 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     """Time between SIGTERM and SIGKILL."""
 
 
+class Installation(msgspec.Struct, frozen=True, kw_only=True):
+    """The objects of a definition's sources, read once, as they are checked and as they are created."""
+
+    crds: list[Manifest] = []
+    rbac: list[Manifest] = []
+    """Roles and bindings of the operator's own ServiceAccount; of pods, empty: theirs are among `manifests`."""
+    webhooks: list[Manifest] = []
+    manifests: list[Manifest] = []
+    left_out: list[str] = []
+    """Each object that no field takes, and why: ``Deployment shop/manager (lws.yaml:7): …``."""
+
+
 class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
     """A checked file with the chosen values of this run."""
 
     source: str
     """The file's absolute path; paths in the definition are absolute too."""
+    installation: Installation = Installation()
     settings: dict[str, Setting] = {}
     """Every name under the file's ``values:`` → its value in this run."""
 
@@ -309,7 +324,8 @@ class OperatorDefinition(OperatorFile, frozen=True, kw_only=True):
 
     @property
     def service_account(self) -> str:
-        return self.identity.service_account or self.name
+        """The ServiceAccount's name, which a checked definition has."""
+        return self.identity.service_account
 
     @property
     def user(self) -> str:

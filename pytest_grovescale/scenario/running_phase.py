@@ -338,7 +338,7 @@ class RunningPhase:
         result = self._test.phase_result(self.name)
         if (operator := self._test.operator) is not None and missing_rights(result.api):
             rules = operator.definition.rbac
-            where = f", {rules}" if isinstance(rules, str) else ""
+            where = "".join(f", {item}" for item in rules if isinstance(item, str))
             next_step = f"Give it the right: rbac of the operator {operator.name}{where}."
         raise self._failure(result.message, *late, after=self._test.operator_tail(), next_step=next_step)
 

@@ -12,10 +12,11 @@ import yaml
 
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import OperatorError
+from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
-from pytest_grovescale.kube.errors import NotFound
+from pytest_grovescale.kube.errors import Forbidden, Invalid, NotFound
 from pytest_grovescale.kube.portal import Portal
-from pytest_grovescale.operator import install, start
+from pytest_grovescale.operator import install, operator_state, start
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.install import wait_established
 
@@ -156,3 +157,33 @@ def test_refused_manifest_is_reported_with_file_and_line(
     assert raised.value.message.startswith(f"{file}:1: ")
     assert message in raised.value.message
     assert not (tmp_path / "logs").exists()
+
+
+def test_kubebuilder_project_is_installed_as_its_manifests_say(cluster: Cluster, tmp_path: Path) -> None:
+    """The identity of its bindings, its rights and no others, its webhook, and nothing of its Deployment."""
+    shop = load(str(DATA.parent / "kubebuilder/operator.yaml"))
+    operator = start.start(shop, cluster, directory=tmp_path / "logs", progress=lambda text: None)
+    try:
+        with Portal() as portal:
+            client = portal.client(cluster.access_as("harness"))
+            own = portal.client(from_kubeconfig(cluster.directory / operator_state.PROCESS / "kubeconfig"))
+            assert own.access.namespace == "shop-system"
+            portal.run(own.list(portal.run(own.resource("Order"))))
+            with pytest.raises(Forbidden):
+                portal.run(own.create({"apiVersion": "example.com/v1", "kind": "Order", "metadata": {"name": "a"}}))
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "leader"}}
+            portal.run(own.create(lease))
+            with pytest.raises(Forbidden):
+                portal.run(own.create({**lease, "metadata": {"name": "leader", "namespace": "default"}}))
+            refused = {"name": "a", "namespace": "default", "labels": {"webhooks": "on"}}
+            with pytest.raises(Invalid, match=r"data\.refuse is not welcome"):
+                config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": refused, "data": {"refuse": "yes"}}
+                portal.run(client.create(config_map))
+            there = ("Namespace", "shop-system", ""), ("Service", "shop-webhook-service", "shop-system")
+            absent = ("Deployment", "shop-controller-manager", "shop-system")
+            assert portal.run(present(client, *there, absent)) == [True, True, False]
+            namespace = portal.run(client.get(portal.run(client.resource("Namespace")), "shop-system"))
+            assert namespace["metadata"]["labels"]["control-plane"] == "controller-manager"
+    finally:
+        operator.stop()
+        operator.uninstall()

@@ -122,7 +122,7 @@ def test_what_a_template_renders_is_held_to_the_rules_of_its_kind(
     file = tmp_path / "role.yaml.j2"
     file.write_text(WORKLOAD, encoding="utf-8")
     assert main(["check", str(file), "--param", "verbs="]) == 2
-    assert capsys.readouterr().err.startswith(f"{file} (rendered):1: rules[0]: Object missing required field verbs")
+    assert capsys.readouterr().err.startswith(f"{file} (rendered):1: rules[0]: object missing required field verbs")
 
 
 def test_values_make_a_workload_whole(

@@ -1,79 +1,21 @@
-"""What a definition's ``pod:`` may contain, and its manifests: plain files or a rendered kustomize folder.
-
-Output of Helm (``helm template … > operator.yaml``) is a plain file.
-"""
+"""What a definition's ``pod:`` may contain."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from ... import durations
 from ...cluster.backend import backend
-from ...definitions import Mistakes
 from ...errors import DefinitionError, UsageError
-from .. import manifests
+from .. import manifest_sources
 from ..command import single_values
-from ..manifests import Manifest
+from ..manifest_sources import DEFAULT_NAMESPACE, Source
 from ..placeholders import fill, names
-from ..schema import Identity, OperatorDefinition, OperatorFile, Pod, Served, admitted
+from ..schema import Identity, Installation, OperatorDefinition, OperatorFile, Pod, Served, admitted
 from . import deployment
-
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-"""File names that kustomize reads, https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/."""
-
-_BUILDERS = (("kustomize", "build"), ("kubectl", "kustomize"))
-_BUILD_S = 120.0
-"""Time limit, s. A kustomization may have remote bases to download."""
-
-
-def rendered(paths: Iterable[str | Path]) -> list[Manifest]:
-    """Return the objects of files and folders, in order; a kustomize folder is built first.
-
-    Raises DefinitionError with ``file:line`` for an invalid file, and with the tool's error output for a kustomization
-    that cannot be built.
-    """
-    found: list[Manifest] = []
-    for path in map(Path, paths):
-        if path.is_dir() and (file := _kustomization(path)) is not None:
-            found += manifests.parse(_built(path, file), f"{path} (built)")
-        else:
-            found += manifests.read([path])
-    return found
-
-
-def _kustomization(folder: Path) -> Path | None:
-    return next((folder / name for name in _KUSTOMIZATIONS if (folder / name).is_file()), None)
-
-
-def _built(folder: Path, file: Path) -> str:
-    for name, verb in _BUILDERS:
-        if (tool := shutil.which(name)) is not None:
-            return _run([tool, verb, str(folder)], file)
-    raise DefinitionError(
-        f"{file}:1: there is neither kustomize nor kubectl to build it with",
-        next_step=f"Install one of them, or name what it gives: kubectl kustomize {folder} > operator.yaml",
-    )
-
-
-def _run(command: list[str], file: Path) -> str:
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_BUILD_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise DefinitionError(f"{file}:1: cannot be built: {error}") from error
-    if done.returncode != 0:
-        raise DefinitionError(
-            f"{file}:1: cannot be built: {done.stderr.strip() or f'exit code {done.returncode}'}",
-            next_step=f"See: {' '.join(command)}",
-        )
-    return done.stdout
-
 
 Keys = tuple[str | int, ...]
 Fail = Callable[..., DefinitionError]
@@ -88,6 +30,7 @@ _OF_A_PROCESS = {
     "manifests": "Write them under `pod.manifests`.",
     "rbac": "What its ServiceAccount may do belongs into `pod.manifests`.",
     "webhooks": "They belong into `pod.manifests`, with a Service.",
+    "webhook_port": "Their Service has it.",
     "readiness": "Its pods have probes; how long they may take says `pod.rollout_timeout`.",
     "metrics": "Write `pod.metrics: {port: 8080}`.",
     "pprof": "Write `pod.pprof: {port: 6060, path: /debug/pprof}`.",
@@ -208,16 +151,16 @@ def endpoints(pod: Pod) -> dict[str, Served]:
     return {name: served for name, served in found.items() if served is not None}
 
 
-def resolved(written: OperatorFile, absolute: Callable[[Keys, str], str], fail: Fail) -> OperatorFile:
+def resolved(
+    written: OperatorFile, sources: list[Source], absolute: Callable[[Keys, str], str], fail: Fail
+) -> tuple[OperatorFile, Installation]:
     """Return a definition with absolute paths under ``pod:``, ports as numbers, and the identity of its manifests.
 
-    ``absolute`` returns the absolute path of an existing file for a field. Raises DefinitionError for manifests without
-    the selected Deployment.
+    ``absolute`` returns the absolute path of an existing file for a field. Also returns the objects to create. Raises
+    DefinitionError for manifests without the selected Deployment.
     """
     pod = written.pod
-    if pod is None:
-        return written
-    paths = [absolute(("pod", "manifests", index), name) for index, name in enumerate(pod.manifests)]
+    assert pod is not None
     named = {
         name: absolute(("pod", name), getattr(pod, name))
         for name in ("archive", "dockerfile", "context")
@@ -227,16 +170,19 @@ def resolved(written: OperatorFile, absolute: Callable[[Keys, str], str], fail: 
     def wrong(name: str, message: str) -> DefinitionError:
         return fail(("pod", name), message)
 
-    objects = rendered(paths)
-    mistakes = Mistakes()
-    mistakes.errors += manifests.of_any_kind(objects)
-    mistakes.demand_none()
-    chosen = deployment.choose(objects, pod, written.identity.namespace, wrong)
+    objects = manifest_sources.taken(sources, "pod.manifests")
+    chosen = deployment.choose(objects, pod, written.identity.namespace or DEFAULT_NAMESPACE, wrong)
     ports = {name: _numbered(chosen, name, served, fail) for name, served in endpoints(pod).items()}
-    return msgspec.structs.replace(
+    paths = [str(source.path) for source in sources if source.field == "pod.manifests"]
+    definition = msgspec.structs.replace(
         written,
         pod=msgspec.structs.replace(pod, manifests=paths, **named, **ports),
         identity=Identity(namespace=chosen.namespace, service_account=chosen.service_account),
+    )
+    return definition, Installation(
+        crds=manifest_sources.taken(sources, "crds"),
+        manifests=objects,
+        left_out=manifest_sources.left_out(sources),
     )
 
 

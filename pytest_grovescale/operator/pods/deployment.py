@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ...cluster.definition import POOL_LABEL
 from ...errors import DefinitionError
+from ..manifest_sources import Source
 from ..manifests import Manifest, Object
 from ..schema import Pod
 
@@ -68,6 +69,17 @@ def choose(found: Sequence[Manifest], pod: Pod, namespace: str, fail: Callable[[
         problem = "there is no such Deployment" if not matching else "more than one Deployment may be meant"
         raise fail("deployment", f"{problem}; in its manifests: {names}")
     return _chosen(matching[0], pod, namespace, fail)
+
+
+def accounts_of_deployments(sources: Iterable[Source]) -> set[str]:
+    """Return the names of the ServiceAccounts that Deployments run as."""
+    templates = [
+        ((one.object.get("spec") or {}).get("template") or {}).get("spec") or {}
+        for source in sources
+        for one in source.objects
+        if one.object["kind"] == "Deployment"
+    ]
+    return {str(template["serviceAccountName"]) for template in templates if template.get("serviceAccountName")}
 
 
 def _chosen(manifest: Manifest, pod: Pod, namespace: str, fail: Callable[[str, str], DefinitionError]) -> Chosen:

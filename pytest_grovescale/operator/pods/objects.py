@@ -11,7 +11,6 @@ from ...cluster.handle import Cluster
 from ...cluster.ledger import Owner
 from ...errors import DefinitionError, OperatorError
 from ...kube.client import Client
-from ...kube.resources import UnknownResource
 from .. import install, manifests
 from ..command import filled, single_values
 from ..handle import Progress
@@ -20,7 +19,7 @@ from ..manifests import Manifest, Object
 from ..placeholders import fill
 from ..schema import OperatorDefinition
 from . import deployment
-from .definition import rendered, replicas
+from .definition import replicas
 from .deployment import Changes, Chosen
 
 _CONTROL_PLANE = {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}
@@ -48,11 +47,12 @@ def parts_of(definition: OperatorDefinition, owner: Owner) -> Parts:
             f"{definition.source}: pod.{name}: {message}", next_step="It was changed since it was checked."
         )
 
-    found = rendered(pod.manifests)
+    found = definition.installation.manifests
     chosen = deployment.choose(found, pod, definition.identity.namespace, wrong)
     if (asked := replicas(definition)) is not None:
         chosen = msgspec.structs.replace(chosen, replicas=asked)
-    crds = [*manifests.read(definition.crds), *(one for one in found if _kind(one) == "CustomResourceDefinition")]
+    named_crds = {one.object["metadata"]["name"]: one for one in found if _kind(one) == manifests.CRD}
+    named_crds |= {one.object["metadata"]["name"]: one for one in definition.installation.crds}
     hooks = [
         Manifest(install.labelled(one.object, definition.name, owner), one.source)
         for one in found
@@ -62,9 +62,9 @@ def parts_of(definition: OperatorDefinition, owner: Owner) -> Parts:
     named = [one for one in found if _kind(one) == "Namespace"]
     if all(one.object["metadata"]["name"] != chosen.namespace for one in named):
         named.append(Manifest(own, f"{definition.source}: pod"))
-    apart = ("CustomResourceDefinition", "Namespace", *manifests.WEBHOOKS)
+    apart = (manifests.CRD, "Namespace", *manifests.WEBHOOKS)
     others = [one for one in found if _kind(one) not in apart and one.object is not chosen.manifest.object]
-    return Parts(crds=crds, first=named, others=others, chosen=chosen, webhooks=hooks)
+    return Parts(crds=list(named_crds.values()), first=named, others=others, chosen=chosen, webhooks=hooks)
 
 
 def _kind(manifest: Manifest) -> str:
@@ -79,21 +79,7 @@ async def prepare(
     ours = await put(parts.crds)
     await install.wait_established(client, [crd.object for crd in parts.crds])
     ours += await put(parts.first)
-    return ours + await put([await _placed(client, one, parts.chosen.namespace) for one in parts.others])
-
-
-async def _placed(client: Client, manifest: Manifest, namespace: str) -> Manifest:
-    """Return an object with the operator's namespace, if it needs one and has none."""
-    obj = manifest.object
-    if obj["metadata"].get("namespace"):
-        return manifest
-    try:
-        resource = await client.resource(obj["kind"], obj["apiVersion"])
-    except UnknownResource:
-        # The later apply reports the error with file and line.
-        return manifest
-    metadata = {**obj["metadata"], "namespace": namespace}
-    return Manifest({**obj, "metadata": metadata}, manifest.source) if resource.namespaced else manifest
+    return ours + await put([await install.placed(client, one, parts.chosen.namespace) for one in parts.others])
 
 
 async def apply(

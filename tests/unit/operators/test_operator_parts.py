@@ -9,13 +9,14 @@ import ssl
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster import processes
 from pytest_grovescale.errors import DefinitionError, UsageError
-from pytest_grovescale.operator import manifests, rbac, readiness, webhooks
+from pytest_grovescale.operator import manifests, readiness, webhooks
 from pytest_grovescale.operator.command import core_numbers
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.quantity import memory_bytes
@@ -44,55 +45,56 @@ def test_cores() -> None:
 RULE = "{apiGroups: [''], resources: [pods], verbs: [get]}"
 
 
+ROLE = f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: x}}\nrules: [{RULE}]\n"
+ACCOUNT = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: y}\n"
+
+
+def granted(folder: Path, rules: str) -> list[dict[str, Any]]:
+    """Return the roles and bindings of an operator whose definition names a file with these rules."""
+    (folder / "rules.yaml").write_text(rules)
+    definition = folder / "op.yaml"
+    definition.write_text("name: op\ncommand: [op]\nreadiness: {url: 'http://127.0.0.1:1/'}\nrbac: rules.yaml\n")
+    return [one.object for one in load(str(definition)).installation.rbac]
+
+
 @pytest.mark.parametrize(
     "text",
     [
         f"- {RULE}",
         f"rules: [{RULE}]",
-        f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: x}}\nrules: [{RULE}]",
-        f"kind: ServiceAccount\nmetadata: {{name: y}}\n---\nkind: ClusterRole\nrules: [{RULE}]\n---\n"
-        "kind: ClusterRoleBinding\n",
+        ROLE,
+        f"{ACCOUNT}---\n{ROLE}",
     ],
 )
 def test_rules_in_any_form(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "rules.yaml"
-    file.write_text(text)
-    (grant,) = rbac.read(file)
-    assert (grant.rules[0].resources, grant.rules[0].verbs) == (["pods"], ["get"])
+    role, _binding = granted(tmp_path, text)
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: ServiceAccount\n", ":1: grants nothing"),
-        ("\nkind: ClusterRole\n", ":2: rules: missing"),
-        ("kind: Deployment\n", ":1: kind: Deployment grants nothing"),
-        ("- {verbs: [get], resource: [pods]}", ":1: [0].resource: unknown field"),
-        ("just text", "is neither a role nor a list of rules"),
+        (ROLE.replace("rules: ", "rule: "), "rules.yaml:1: rules: missing"),
+        (ROLE.replace("verbs", "verb"), "rules.yaml:4: rules[0].verb: unknown field"),
+        ("- {verbs: [get], resource: [pods]}", "rules.yaml:1: [0].resource: unknown field"),
+        ("rules: {verbs: [get]}", "rules.yaml:1: rules: is no list of rules"),
+        ("just text", "rules.yaml:1: a Kubernetes object is a mapping"),
     ],
 )
 def test_wrong_rules(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "rules.yaml"
-    file.write_text(text)
     with pytest.raises(DefinitionError) as raised:
-        rbac.read(file)
-    assert raised.value.message.startswith(str(file))
-    assert message in raised.value.message
+        granted(tmp_path, text)
+    assert raised.value.message.startswith(f"{tmp_path}/{message}")
 
 
 def test_a_role_grants_in_its_namespace_only(tmp_path: Path) -> None:
-    file = tmp_path / "rules.yaml"
-    file.write_text(f"kind: ClusterRole\nrules: [{RULE}]\n---\nkind: Role\nrules: [{RULE}]\n")
-    definition = tmp_path / "op.yaml"
-    definition.write_text("name: op\ncommand: [op]\nreadiness: {url: 'http://127.0.0.1:1/'}\nrbac: rules.yaml\n")
-    objects = [manifest.object for manifest in rbac.objects(load(str(definition)))]
+    objects = granted(tmp_path, f"{ROLE}---\n{ROLE.replace('ClusterRole', 'Role')}")
     assert [(obj["kind"], obj["metadata"]) for obj in objects] == [
         ("ClusterRole", {"name": "grovescale-op"}),
         ("ClusterRoleBinding", {"name": "grovescale-op"}),
         ("Role", {"name": "grovescale-op-1", "namespace": "grovescale-operator"}),
         ("RoleBinding", {"name": "grovescale-op-1", "namespace": "grovescale-operator"}),
     ]
-    assert objects[0]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
 
 
 # ---- certificates and webhooks

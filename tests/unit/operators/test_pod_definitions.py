@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.pods import definition as checking
-from pytest_grovescale.operator.pods.definition import rendered
 from tests.golden import masked
 
 DEPLOYMENT = """\
@@ -166,32 +163,3 @@ def test_objects_without_a_namespace_are_in_the_definitions_own(folder: Path) ->
     (folder / "manifests" / "all.yaml").write_text(DEPLOYMENT.replace(", namespace: robots", ""))
     definition = load(write(folder, GOOD.replace("name: sample\n", "name: sample\nidentity: {namespace: mine}\n")))
     assert definition.user == "system:serviceaccount:mine:robot"
-
-
-needs_kubectl = pytest.mark.skipif(
-    not (shutil.which("kubectl") or shutil.which("kustomize")), reason="neither kubectl nor kustomize is on PATH"
-)
-
-
-@needs_kubectl
-def test_kustomize_folder_is_built(folder: Path) -> None:
-    (folder / "manifests" / "kustomization.yaml").write_text("resources: [all.yaml]\nnamePrefix: my-\n")
-    names = [manifest.object["metadata"]["name"] for manifest in rendered([folder / "manifests"])]
-    assert names == ["my-robot", "my-robot"]
-
-
-@needs_kubectl
-def test_kustomization_that_cannot_be_built(folder: Path) -> None:
-    file = folder / "manifests" / "kustomization.yaml"
-    file.write_text("resources: [nowhere.yaml]\n")
-    with pytest.raises(DefinitionError, match=re.escape(f"{file}:1: cannot be built")) as raised:
-        load(write(folder, GOOD))
-    assert "nowhere.yaml" in str(raised.value)
-
-
-def test_kustomization_without_a_tool(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "manifests" / "kustomization.yaml").write_text("resources: [all.yaml]\n")
-    monkeypatch.setenv("PATH", str(folder))
-    with pytest.raises(DefinitionError, match="neither kustomize nor kubectl") as raised:
-        load(write(folder, GOOD))
-    assert "kubectl kustomize" in str(raised.value)
