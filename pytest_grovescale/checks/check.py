@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin
 import msgspec
 
 from .. import durations
+from ..analysis.result import Severity
 from ..errors import UsageError
 from ..quantity import memory_bytes
 from .outcome import Outcome
@@ -89,6 +90,10 @@ class Check(Arguments, frozen=True):
     def judge(self, run: Run) -> Outcome:
         """Return the figure, its bound and the verdict. Raises NotMeasuredError where the run does not have them."""
         raise NotImplementedError
+
+    def severity(self, run: Run) -> Severity | None:
+        """Return how severe a failure is as a finding, where no test declares the check; None: as a default has it."""
+        return None
 
     def depends_on_timing(self) -> bool:
         """Return whether contention on the machine can have inflated its figure."""

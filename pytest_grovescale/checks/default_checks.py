@@ -5,7 +5,7 @@ Only checks by which a sound operator passes at any size and speed; what depends
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -38,10 +38,12 @@ def ids() -> list[str]:
     return [_id(check) for check, _ in _DEFAULTS]
 
 
-def with_defaults(test: TestResult, judge: Callable[[Check], CheckResult]) -> TestResult:
+def with_defaults(
+    test: TestResult, judge: Callable[[Check], CheckResult], severity_of: Callable[[Check], Severity | None]
+) -> TestResult:
     """Return a test's result with the findings of the default checks, and without those that a declared check made.
 
-    ``judge`` gives a check's verdict on this test.
+    ``judge`` gives a check's verdict on this test, ``severity_of`` how severe a failure is, None for the usual.
     """
     if not may_have_findings(test):
         return test
@@ -50,19 +52,16 @@ def with_defaults(test: TestResult, judge: Callable[[Check], CheckResult]) -> Te
     found = [one for one in test.findings if _name(one.check) not in failed]
     for check, severity in _DEFAULTS:
         if tag_of(check) not in declared and _id(check) not in test.findings_off:
-            found += _finding(judge(check), check, severity)
+            judged = judge(check)
+            if judged.verdict == "fail":
+                found.append(_finding(judged, check, severity_of(check) or severity))
     return msgspec.structs.replace(test, findings=ordered(found))
 
 
-def _finding(judged: CheckResult, check: Check, severity: Severity) -> Iterator[Finding]:
-    if judged.verdict == "fail":
-        yield Finding(
-            id=_id(check),
-            severity=severity,
-            text=judged.text,
-            evidence=judged.evidence[:_EVIDENCE],
-            check=text_of(check),
-        )
+def _finding(judged: CheckResult, check: Check, severity: Severity) -> Finding:
+    return Finding(
+        id=_id(check), severity=severity, text=judged.text, evidence=judged.evidence[:_EVIDENCE], check=text_of(check)
+    )
 
 
 def _name(text: str) -> str:

@@ -89,7 +89,7 @@ def judge_run(
 
 def with_findings(judged: TestResult, run: Run) -> TestResult:
     """Return a judged test with the findings of the default checks, too."""
-    return with_defaults(judged, lambda check: judge(check, run))
+    return with_defaults(judged, lambda check: judge(check, run), lambda check: check.severity(run))
 
 
 def without_findings(result: Result) -> Result:

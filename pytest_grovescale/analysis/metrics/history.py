@@ -31,6 +31,7 @@ class ObjectsSeen:
         self._times: dict[str, list[int]] = defaultdict(list)
         self._known: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self._names: set[str] = set()
+        self._owned: set[str] = set()
 
     def feed(self, record: rec.AnyRecord) -> None:
         """Take in the next record."""
@@ -39,13 +40,15 @@ class ObjectsSeen:
                 self._resources[record.watch] = record.spec.resource
             case rec.ObjectSeen(watch=watch, name=name) if watch in self._resources:
                 known, key = self._known[self._resources[watch]], (record.namespace, name)
-                self._names.update(part for part in (name, record.uid) if part)
+                self._names.update(filter(None, (name, record.uid)))
+                if record.owner or self._resources[watch] == "pods":
+                    self._owned.update(filter(None, (name, record.uid)))
                 if key not in known:
                     known.add(key)
                     self._times[self._resources[watch]].append(record.at)
 
     def named(self, values: Iterable[str]) -> list[str]:
-        """Return the values that are the name or UID of an object, or a prefix of object names.
+        """Return the values that are the name or UID of an object, with its namespace or without, or a prefix of names.
 
         A prefix is the name of an owner: a controller's pods have its name, a hyphen, and more.
         """
@@ -54,7 +57,15 @@ class ObjectsSeen:
         def begins(value: str) -> bool:
             return len(names) > (at := bisect.bisect_left(names, f"{value}-")) and names[at].startswith(f"{value}-")
 
-        return [value for value in values if value and (value in self._names or begins(value))]
+        def names_one(value: str) -> bool:
+            name = value.rpartition("/")[2]
+            return bool(name) and (name in self._names or begins(name))
+
+        return [value for value in values if names_one(value)]
+
+    def owned(self, values: Iterable[str]) -> list[str]:
+        """Return the values that are the name or UID of a pod, or of another object that has an owner."""
+        return [value for value in values if value.rpartition("/")[2] in self._owned]
 
     def count(self, resource: str, at: int) -> int:
         """Return how many objects of a resource had been seen by a moment of the recorder's clock, ns."""

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from ...analysis.metrics.history import ObjectsSeen, TargetHistory
 from ...analysis.metrics.summary import series_by_family
-from ...analysis.result import TestResult
+from ...analysis.result import Severity, TestResult
 from ...analysis.statistics.slope import line
 from ...errors import NotMeasuredError
 from ...exposition.families import family_of, parse
@@ -186,22 +186,29 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
     def validate(self) -> None:
         not_negative(self, slope_max=self.slope_max)
 
-    def judge_target(self, run: Run) -> Outcome:
+    def severity(self, run: Run) -> Severity | None:
+        """Return ``note`` for a series of each of the user's own objects that goes with it: of those there are few.
+
+        One of each object that is made for them, as of each pod, is one too many also while the object is there.
+        """
         metrics = run.metrics()
-        target = metrics.target(self.target)
-        families = [family.name for family in chosen(target.whole(), self.family)]
-        resource = _resource(run.test, metrics.objects, target)
-        points = points_of(resource, metrics.objects, target)
-        rows = list(growths(target, families, points, metrics.objects))
-        sure = [row for row in rows if row.of_objects or (len(points) >= SURE_COUNTS and row.straight >= STRAIGHT)]
-        others = [row for row in rows if row not in sure]
+        counts = series_by_family(metrics.target(self.target))
+        bounded_by_owners = all(
+            counts[row.family][-1] <= counts[row.family][0]
+            and not any(metrics.objects.owned(label.fresh) for label in row.labels)
+            for row in self._growth(run).sure
+        )
+        return "note" if bounded_by_owners else None
+
+    def judge_target(self, run: Run) -> Outcome:
+        resource, points, sure, others = self._growth(run)
         if not sure:
-            _refuse_few(points, others, f"{target.target} was scraped at {_numbers(points)} {resource}")
-        reported = rows if len(points) < SURE_COUNTS else sure
+            _refuse_few(points, others, f"{self.target} was scraped at {_numbers(points)} {resource}")
+        reported = sorted([*sure, *others], key=lambda row: row.family) if len(points) < SURE_COUNTS else sure
         late = ", ".join(row.family for row in others if row not in reported)
         return at_most(
             "",
-            f"series for each of the {resource}",
+            f"{_series_of(sure)} for each of the {resource}",
             sum(row.slope for row in sure),
             self.slope_max,
             doubts=[
@@ -215,6 +222,35 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
                 f"{_numbers(points)} {resource}",
             ],
         )
+
+    def _growth(self, run: Run) -> _Grown:
+        metrics = run.metrics()
+        target = metrics.target(self.target)
+        families = [family.name for family in chosen(target.whole(), self.family)]
+        resource = _resource(run.test, metrics.objects, target)
+        points = points_of(resource, metrics.objects, target)
+        rows = list(growths(target, families, points, metrics.objects))
+        sure = [row for row in rows if row.of_objects or (len(points) >= SURE_COUNTS and row.straight >= STRAIGHT)]
+        return _Grown(resource, points, sure, [row for row in rows if row not in sure])
+
+
+class _Grown(NamedTuple):
+    """The families of a target that have more series at more objects."""
+
+    resource: str
+    """Of the objects."""
+    points: list[Point]
+    sure: list[Growth]
+    """Those that grow with the objects."""
+    others: list[Growth]
+    """Those that came late, or of which too little is known."""
+
+
+def _series_of(rows: Sequence[Growth]) -> str:
+    if not rows:
+        return "series"
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"series of {max(rows, key=lambda row: row.slope).family}{more}"
 
 
 def problems(

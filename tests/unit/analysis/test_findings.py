@@ -427,7 +427,7 @@ def stalled(outcome: Any = "timeout", *, sent: Callable[[Simulation, int], None]
     for number in range(60):
         if sent is not None:
             sent(sim, 2000 + 100 * number)
-    return analyse(sim.records()).findings
+    return list(analyse(sim.records()).findings)
 
 
 def test_a_phase_that_stalls_while_the_operator_writes_in_a_circle() -> None:

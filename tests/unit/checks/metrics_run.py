@@ -27,9 +27,16 @@ def judged(
     **facts: Any,
 ) -> CheckResult:
     """Return what a check says of an endpoint that was scraped while objects came."""
+    return judge(check, scraped_run(endpoint, objects=objects, profiles=profiles, **facts))
+
+
+def scraped_run(
+    endpoint: Endpoint | None, *, objects: Iterable[rec.AnyRecord] = (), profiles: Profiles = no_profiles, **facts: Any
+) -> Run:
+    """Return what a check is judged by: an endpoint that was scraped while objects came."""
     scraped = endpoint.records if endpoint is not None else []
     records = sorted([*objects, *scraped], key=lambda record: record.at)
-    return judge(check, Run(run(**facts), metrics=lambda: history_of(records), profiles=profiles))
+    return Run(run(**facts), metrics=lambda: history_of(records), profiles=profiles)
 
 
 def said(check: Any, endpoint: Endpoint | None, **facts: Any) -> str:

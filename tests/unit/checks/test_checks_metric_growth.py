@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import CheckResult
+from pytest_grovescale.analysis.result import CheckResult, Severity
 from pytest_grovescale.checks import SeriesGrowth
 from pytest_grovescale.exposition.families import Family
 from tests.unit.analysis.endpoint import Endpoint
 
-from .metrics_run import judged, pods
+from .metrics_run import judged, pods, scraped_run
 
 READY = Family(name="my_ready", type="gauge", help="Ready pods.")
 REQUESTS = Family(name="rest_client_requests_total", type="counter", help="Requests.")
@@ -75,6 +75,23 @@ def test_names_of_their_owners_are_names_of_objects() -> None:
     endpoint.answers(2, dict.fromkeys([*FLAT, *by_label("clique", "web-0", "web-1", "web-2")], 1.0))
     objects = pods({1: [f"web-{clique}-{pod}" for clique in range(3) for pod in range(4)]})
     assert judged(SeriesGrowth(), endpoint, objects=objects).figure == pytest.approx(0.25)
+
+
+def test_a_series_of_each_of_the_users_objects_that_goes_with_it_is_a_note() -> None:
+    """Whether it goes and whether it names pods decides how severe it is where no test declares the check."""
+
+    def severity(label: str, values: Sequence[str], at_last: Sequence[str]) -> Severity | None:
+        endpoint = Endpoint(families=(READY,))
+        for second, names in ((0, []), (2, values), (4, at_last)):
+            endpoint.answers(second, dict.fromkeys([*FLAT, *by_label(label, *names)], 1.0))
+        objects = pods({1: [f"web-{owner}-{pod}" for owner in range(3) for pod in range(4)]})
+        assert judged(SeriesGrowth(), endpoint, objects=objects).verdict == "fail"
+        return SeriesGrowth().severity(scraped_run(endpoint, objects=objects))
+
+    owners = ["t/web-0", "t/web-1", "t/web-2"]
+    assert severity("set", owners, []) == "note"
+    assert severity("set", owners, owners[:1]) is None
+    assert severity("pod", ["web-0-0", "web-0-1", "web-1-0"], []) is None
 
 
 def test_growth_by_other_values_needs_numbers_enough(snapshot: SnapshotAssertion) -> None:
