@@ -26,7 +26,7 @@ from ..kube.access import Access
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..quantity import memory_bytes
-from . import command, fault_proxy, identity, install, webhooks
+from . import build, command, fault_proxy, identity, install, webhooks
 from .command import core_numbers
 from .fault_proxy import FaultProxy
 from .handle import Operator, Progress, new_log, tail_text
@@ -112,6 +112,7 @@ def bring_up(
     definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress, faults: bool = False
 ) -> Operator:
     """Start an operator as a process of this host, as `start.start` describes. No instance of it may run there."""
+    build.run(definition, directory, progress=progress)
     # Outermost first: after an error, all previous steps are undone in reverse order.
     with contextlib.ExitStack() as undo, Portal() as portal:
         client = portal.client(cluster.access_as("harness"))

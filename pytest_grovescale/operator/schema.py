@@ -238,6 +238,9 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     name: str
     """Lower case, digits, ``-``. Names its ServiceAccount, ClusterRole and log."""
     description: str = ""
+    build: list[str] = []
+    """Command that makes the program, run in `workdir` before each start: ``[go, build, -o, bin/manager, ./cmd]``. Not
+    measured; without placeholders."""
     command: list[str | Repeated] = []
     """Command line of the operator as a process of this host."""
     pod: Pod | None = None

@@ -24,6 +24,7 @@ PROVIDED = {"namespace": "namespace that the operator's pods run in"}
 """Placeholders that the harness fills for pods → description."""
 
 _OF_A_PROCESS = {
+    "build": "An image is built by `pod.dockerfile`.",
     "env": "Write it under `pod.env`.",
     "workdir": "A container has its own.",
     "files": "Put a ConfigMap among `pod.manifests`.",
