@@ -17,7 +17,7 @@ from pytest_grovescale.endpoints import Address
 
 SOURCES = Path(__file__).parent / "data"
 # As Go finds it, but before a test has a home of its own: Go's whole library would be compiled again there.
-_BUILD_CACHE = os.environ.get("GOCACHE") or str(
+BUILD_CACHE = os.environ.get("GOCACHE") or str(
     Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "go-build"
 )
 
@@ -33,7 +33,7 @@ def build(shared: Path, name: str = "goprogram") -> Path:
             environment = {
                 **os.environ,
                 "CGO_ENABLED": "0",
-                "GOCACHE": _BUILD_CACHE,
+                "GOCACHE": BUILD_CACHE,
                 "GOTOOLCHAIN": "local",
                 "GOWORK": "off",
             }

@@ -37,6 +37,7 @@ NAMES = (
     "clusters",
     "comparison",
     "defects",
+    "doctor",
     "kubeconfig",
     "lint-metrics",
     "power",
@@ -56,6 +57,7 @@ def documents() -> dict[str, Document]:
     from ..cluster.commands import BinariesFile, KubeconfigFile
     from ..cluster.inventory import StatusFile
     from ..report.lint import LintDocument
+    from ..scaffold.doctor import DoctorFile
     from ..selftest.commands import PowerFile
     from ..selftest.matrix_table import MatrixFile
 
@@ -65,6 +67,7 @@ def documents() -> dict[str, Document]:
         "clusters": Document("status", StatusFile),
         "comparison": Document("compare", ComparisonFile),
         "defects": Document("selftest defects", MatrixFile),
+        "doctor": Document("doctor", DoctorFile),
         "kubeconfig": Document("kubeconfig", KubeconfigFile),
         "lint-metrics": Document("lint-metrics", LintDocument),
         "power": Document("selftest power", PowerFile),

@@ -84,6 +84,13 @@ class Backend(ABC):
         """Return the definition with all defaults of the environment filled in. Raises ClusterError."""
         return definition
 
+    def engine(self) -> str:
+        """Return the container engine that makes its clusters here, with its version; empty: it needs none.
+
+        Raises ClusterError, with what to do, where there is none that answers.
+        """
+        return ""
+
     def trouble(self, container: state.Container) -> str:
         """Return the fault of a cluster's container, as text; empty: it runs."""
         return ""

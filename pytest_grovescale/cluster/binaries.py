@@ -113,9 +113,14 @@ def setup(kubernetes: str, *, given: Mapping[str, str], progress: Progress, opti
     ]
 
 
+def present(name: str, kubernetes: str) -> Binary | None:
+    """Return a binary that is available without a download or build."""
+    return _present(name, kubernetes, "", [])
+
+
 def is_present(name: str, kubernetes: str) -> bool:
     """Return whether a binary is available without a download or build."""
-    return _present(name, kubernetes, "", []) is not None
+    return present(name, kubernetes) is not None
 
 
 # ---- binaries on this machine

@@ -104,6 +104,15 @@ def _checksum(release: Release) -> str:
     return digest
 
 
+def unreachable(release: Release) -> str:
+    """Return why a release cannot be downloaded from here; empty if its server answers."""
+    try:
+        _open(release.url).close()
+    except DownloadFailed as error:
+        return error.message
+    return ""
+
+
 def parse_checksum(body: bytes, form: str, name: str) -> str:
     """Return the hex digest for a file; empty if it is missing. ``form`` as in ``Release.checksum``."""
     if form == "github":
@@ -232,7 +241,7 @@ class BuildFailed(GrovescaleError):
 def build(name: str, version: str, kubernetes: str, work: Path, *, progress: Progress) -> Path:
     """Build a binary and return its path inside ``work``; raises BuildFailed with the reason."""
     needed = versions.go_needed(name, kubernetes)
-    go = _toolchain(needed)
+    go = toolchain(needed)
     source = _MODULES / module(name, version)
     if not source.is_dir():
         raise BuildFailed(f"no module to build {name} {version} from; there are: {', '.join(modules())}")
@@ -263,7 +272,8 @@ def module(name: str, version: str) -> str:
     return f"{name if name in _PACKAGES else 'kubernetes'}-{version}"
 
 
-def _toolchain(needed: tuple[int, int]) -> str:
+def toolchain(needed: tuple[int, int]) -> str:
+    """Return the path of a Go that is new enough; raises BuildFailed with the reason."""
     go = shutil.which("go")
     minimum = ".".join(map(str, needed))
     if go is None:

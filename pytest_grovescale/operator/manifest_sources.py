@@ -206,7 +206,7 @@ def _read(path: Path, release: Release, fail: FailHere, progress: Progress) -> l
     if path.is_dir() and (file := next((path / name for name in _KUSTOMIZATIONS if (path / name).is_file()), None)):
         return manifests.parse(_kustomized(path, file, progress), f"{path} (kustomize)")
     if (path / _CHART).is_file() or path.name.endswith((".tgz", ".tar.gz")):
-        return manifests.parse(_chart(path, release, fail), f"{path} (helm)")
+        return render_chart(path, release, fail)
     found: list[Manifest] = []
     for file in _files(path, fail):
         try:
@@ -252,14 +252,16 @@ def _kustomize(file: Path, progress: Progress) -> list[str]:
     return [found["kustomize"].path, "build"]
 
 
-def _chart(path: Path, release: Release, fail: FailHere) -> str:
+def render_chart(path: Path, release: Release, fail: FailHere) -> list[Manifest]:
+    """Return the objects of a Helm chart, with its own values. Raises what ``fail`` returns, also without helm."""
     command = ("helm", "template", release.name, str(path), "--namespace", release.namespace, "--include-crds")
     if shutil.which("helm") is None:
         raise fail(
             f"{path} is a Helm chart, and helm is not installed",
             f"Install helm, or render it elsewhere and name that file: {' '.join(command)} > operator.yaml",
         )
-    return _output(command, lambda why: fail(f"{path}: helm: {why}", _see(command)))
+    text = _output(command, lambda why: fail(f"{path}: helm: {why}", _see(command)))
+    return manifests.parse(text, f"{path} (helm)")
 
 
 def _see(command: Sequence[str]) -> str:

@@ -37,6 +37,12 @@ class InContainer(Backend):
             return "a cluster that is there"
         return f"the node image {settings.image}" if settings.image else ""
 
+    def engine(self) -> str:
+        from .container_engine import find
+
+        engine = find()
+        return f"{engine.name} {engine.version}"
+
     def trouble(self, container: state.Container) -> str:
         from .container_engine import trouble
 

@@ -159,7 +159,7 @@ def explained(output: str) -> ProfileFailed:
     lowered = output.lower()
     if "permission denied" in lowered or "operation not permitted" in lowered or "eperm" in lowered:
         # py-spy's own first line guesses that the process has ended.
-        return ProfileFailed("py-spy is not permitted to read the process", next_step=_permission_remedy())
+        return ProfileFailed("py-spy is not permitted to read the process", next_step=permission_remedy())
     if "find python version" in lowered or "find a python" in lowered:
         return ProfileFailed(
             message, next_step="It seems to be no Python process: set `profiler: pprof` or `off` in its definition."
@@ -169,7 +169,7 @@ def explained(output: str) -> ProfileFailed:
     return ProfileFailed(message, next_step="Try it by hand: py-spy dump --pid PID.")
 
 
-def _permission_remedy() -> str:
+def permission_remedy() -> str:
     """Return what the user can do to let py-spy attach here."""
     scope = _YAMA.read_text(encoding="ascii").strip() if _YAMA.is_file() else ""
     if scope in ("2", "3"):

@@ -1,0 +1,351 @@
+"""A project's custom resources: their definitions, a sample object of each, and how to tell that one is done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from ..operator.manifests import CRD, Object
+from .facts import Facts, Found
+
+_PREFERRED = ("config/crd/bases/", "config/crd/", "crds/", "deploy/crds/", "charts/")
+_SAMPLES = ("config/samples/", "samples/", "examples/", "example/", "docs/", "deploy/")
+_DONE = ("Ready", "Available", "Running", "Active", "Healthy", "Succeeded", "Completed", "Complete", "Synced", "Bound")
+"""Values of a condition's type, or of a phase, that mean that nothing is left to be done; the first found counts."""
+_IN_COLUMN = re.compile(r"""\.status\.conditions\[\?\(\s*@\.type\s*==\s*["'](\w+)["']\s*\)\]\.status""")
+_PHASES = ("phase", "state")
+_OBSERVES = re.compile(r"""\.Status\.ObservedGeneration\s*=|["']observedGeneration["']\s*[:,\]]""")
+_COUNTS = ("replicas", "size", "members", "instances", "nodes", "count")
+"""Names of numbers that say how much an object is to make: nothing, where they are missing."""
+
+
+class CustomResource(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of object that the project defines, in its stored version."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool
+    schema: Mapping[str, Any]
+    columns: tuple[Mapping[str, Any], ...] = ()
+    """``additionalPrinterColumns``."""
+    scale: Mapping[str, Any] = {}
+    """``subresources.scale``."""
+    has_status: bool = False
+    """Whether it has a status subresource."""
+    file: str
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}"
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The properties of its status."""
+        return _mapping(_property(self.schema, "status").get("properties"))
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """An object to be replicated, and what it comes with."""
+
+    object: Object
+    """Without namespace, status, and what an API server adds."""
+    companions: tuple[Object, ...] = ()
+    """Objects of other kinds in the sample's file: a Secret that it names."""
+    source: str
+    """File of the sample; that of the CRD where there is no sample."""
+    made_from_schema: bool = False
+
+
+class Milestone(msgspec.Struct, frozen=True, kw_only=True):
+    """A condition on the workload that holds once the operator is done, as an expression of a test."""
+
+    name: str
+    expression: str
+    """``widgets`` is the workload, ``count`` its number of objects."""
+    reason: str
+    """What it is derived from."""
+    is_guess: bool
+
+
+def custom_resources(facts: Facts) -> list[CustomResource]:
+    """Return the kinds that a project defines, each once: of several files with one, the one in the usual place."""
+    best: dict[str, Found] = {}
+    for found in sorted(facts.of_kind(CRD), key=lambda found: _rank(found.file, _PREFERRED)):
+        best.setdefault(found.name, found)
+    return [resource for found in best.values() for resource in _resource(found)]
+
+
+def _resource(found: Found) -> Iterable[CustomResource]:
+    spec = _mapping(found.object.get("spec"))
+    names = _mapping(spec.get("names"))
+    versions = [_mapping(version) for version in spec.get("versions") or []]
+    stored = next((version for version in versions if version.get("storage")), None)
+    if stored is None or not names.get("kind") or not names.get("plural"):
+        return
+    subresources = _mapping(stored.get("subresources"))
+    yield CustomResource(
+        group=str(spec.get("group", "")),
+        version=str(stored.get("name", "")),
+        kind=str(names["kind"]),
+        plural=str(names["plural"]),
+        namespaced=spec.get("scope") != "Cluster",
+        schema=_mapping(_mapping(stored.get("schema")).get("openAPIV3Schema")),
+        columns=tuple(_mapping(column) for column in stored.get("additionalPrinterColumns") or []),
+        scale=_mapping(subresources.get("scale")),
+        has_status="status" in subresources,
+        file=found.file,
+    )
+
+
+# ---- samples
+
+
+def sample(facts: Facts, resource: CustomResource) -> Sample:
+    """Return the project's own sample of a kind, else the smallest object that its schema allows."""
+    of_kind = [found for found in facts.objects if found.group == resource.group and found.kind == resource.kind]
+    ranked = sorted(
+        of_kind,
+        key=lambda found: (
+            _rank(found.file, _SAMPLES),
+            found.object["apiVersion"] != resource.api_version,
+            not _mapping(found.object.get("spec")),
+        ),
+    )
+    if not ranked:
+        return Sample(object=_minimal(resource), source=resource.file, made_from_schema=True)
+    chosen = ranked[0]
+    others = [found for found in facts.objects if found.file == chosen.file and found.group != resource.group]
+    return Sample(
+        object=_completed(_stripped(chosen.object), resource),
+        companions=tuple(_stripped(found.object) for found in others if found.kind in ("Secret", "ConfigMap")),
+        source=chosen.file,
+    )
+
+
+def _stripped(obj: Object) -> Object:
+    metadata = {key: obj["metadata"][key] for key in ("name", "labels", "annotations") if obj["metadata"].get(key)}
+    return {key: value for key, value in obj.items() if key not in ("metadata", "status")} | {"metadata": metadata}
+
+
+def _completed(obj: Object, resource: CustomResource) -> Object:
+    """Return a sample with what its schema requires and it lacks: `kubebuilder` writes ``spec:`` with a TODO."""
+    lacking = {
+        key: value
+        for key, value in _minimal(resource).items()
+        if key not in ("metadata", "apiVersion", "kind") and (obj.get(key) is None)
+    }
+    found = {key: value for key, value in obj.items() if value is not None} | lacking
+    return found | ({"spec": _filled(found["spec"], _property(resource.schema, "spec"))} if "spec" in found else {})
+
+
+def _filled(value: Any, schema: Mapping[str, Any]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    properties = _mapping(schema.get("properties"))
+    lacking = {
+        name: minimal_value(_mapping(properties.get(name)), name)
+        for name in schema.get("required") or []
+        if name not in value and "default" not in _mapping(properties.get(name))
+    }
+    return {name: _filled(inner, _mapping(properties.get(name))) for name, inner in value.items()} | lacking
+
+
+def _minimal(resource: CustomResource) -> Object:
+    properties = _mapping(resource.schema.get("properties"))
+    required = {*(resource.schema.get("required") or []), *(["spec"] if "spec" in properties else [])}
+    content = {
+        name: minimal_value(_mapping(schema), name)
+        for name, schema in properties.items()
+        if name in required and name not in ("apiVersion", "kind", "metadata", "status")
+    }
+    of_spec = _mapping(_property(resource.schema, "spec").get("properties"))
+    for name in _COUNTS:
+        if isinstance(content.get("spec"), dict) and _mapping(of_spec.get(name)).get("type") == "integer":
+            content["spec"].setdefault(name, minimal_value(_mapping(of_spec[name]), name))
+    head = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**head, "metadata": {"name": resource.kind.lower()}, **content}
+
+
+_FORMATS = {
+    "date-time": "2026-01-01T00:00:00Z",
+    "date": "2026-01-01",
+    "duration": "1m",
+    "email": "someone@example.com",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "uri": "https://example.com/",
+    "uuid": "8c1f4a7e-5b0d-4c1e-9a53-3d7f0f6f6b11",
+    "byte": "Z3JvdmVzY2FsZQ==",
+}
+
+
+def minimal_value(schema: Mapping[str, Any], name: str = "") -> Any:
+    """Return a small value that a property's schema allows, with what it requires; ``name``: of the property.
+
+    A pattern cannot be solved in general: its value is a guess, which the API server may refuse.
+    """
+    for key in ("default", "example", "const"):
+        if key in schema:
+            return schema[key]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    if schema.get("x-kubernetes-int-or-string"):
+        return 1
+    for key in ("allOf", "oneOf", "anyOf"):
+        for part in schema.get(key) or []:
+            schema = {**_mapping(part), **schema}
+    kind = schema.get("type", "object" if "properties" in schema else "")
+    if kind == "object":
+        properties = _mapping(schema.get("properties"))
+        return {each: minimal_value(_mapping(properties.get(each)), each) for each in schema.get("required") or []}
+    if kind == "array":
+        items = _mapping(schema.get("items"))
+        return [minimal_value(items, name.removesuffix("s")) for _ in range(int(schema.get("minItems", 0)))]
+    if kind in ("integer", "number"):
+        least = schema.get("minimum", min(1, schema.get("maximum", 1)))
+        return max(least, min(1, schema.get("maximum", 1)))
+    if kind == "boolean":
+        return False
+    return _text(schema, name)
+
+
+def _text(schema: Mapping[str, Any], name: str) -> str:
+    if schema.get("format") in _FORMATS:
+        return _FORMATS[schema["format"]]
+    pattern = str(schema.get("pattern", ""))
+    known: tuple[str, ...] = (
+        "1",
+        "10Mi",
+        "1m",
+        "example",
+        "example.com",
+        "https://example.com/",
+        "v1.0.0",
+        "1.0.0",
+        "nginx:latest",
+    )
+    if "image" in name.lower():
+        known = ("registry.k8s.io/pause:3.10", *known)
+    least = int(schema.get("minLength", 0))
+    if pattern:
+        try:
+            fits = [text for text in known if re.search(pattern, text) and len(text) >= least]
+        except re.error:
+            # Go's expressions have forms that Python's lack.
+            fits = []
+        return fits[0] if fits else known[0]
+    text = known[0] if "image" in name.lower() else "example"
+    return text.ljust(least, "x")[: int(schema.get("maxLength", 253))]
+
+
+def has_pattern(schema: Mapping[str, Any]) -> bool:
+    """Return whether a required text of a schema has a pattern."""
+    properties = _mapping(schema.get("properties"))
+    needed = [_mapping(properties.get(name)) for name in schema.get("required") or []]
+    inner = [*needed, *([_mapping(schema["items"])] if "items" in schema else [])]
+    return bool(schema.get("pattern")) or any(has_pattern(one) for one in inner)
+
+
+# ---- when is one done?
+
+
+def milestones(resource: CustomResource, obj: Object, source: str, workload: str) -> list[Milestone]:
+    """Return the milestones of a deployment that can be derived, best first; none where nothing can.
+
+    ``obj``: the sample; ``source``: the program's text, whose literals name condition types and phases; ``workload``:
+    the variable of the workload in the test. Declared by the CRD: a printer column with a condition, a scale
+    subresource. The rest is guessed from the fields of the status and the program's literals.
+    """
+    condition = _condition(resource, source)
+    if condition is not None:
+        return [condition_milestone(workload, *condition)]
+    for field in _PHASES:
+        if (schema := _mapping(resource.status.get(field))).get("type") == "string":
+            known = [value for value in _DONE if value in (schema.get("enum") or _literals(source))]
+            if known:
+                return [
+                    Milestone(
+                        name=known[0].lower(),
+                        expression=f'{workload}.status({field}="{known[0]}")',
+                        reason=f"status.{field} is {known[0]} when it is done",
+                        is_guess=True,
+                    )
+                ]
+    if replicas := _replicas(resource, obj, workload):
+        return [replicas]
+    if "observedGeneration" in resource.status and _OBSERVES.search(source):
+        return [
+            Milestone(
+                name="observed",
+                expression=f"{workload}.status(observedGeneration=1)",
+                reason="the operator writes status.observedGeneration when it is done",
+                is_guess=True,
+            )
+        ]
+    return []
+
+
+def condition_milestone(workload: str, type_: str, reason: str, is_guess: bool) -> Milestone:
+    """Return the milestone of a condition that is True."""
+    return Milestone(
+        name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type_).lower(),
+        expression=f'{workload}.status(conditions={{"{type_}": "True"}})',
+        reason=reason,
+        is_guess=is_guess,
+    )
+
+
+def _condition(resource: CustomResource, source: str) -> tuple[str, str, bool] | None:
+    columns = [match[1] for column in resource.columns if (match := _IN_COLUMN.match(str(column.get("jsonPath", ""))))]
+    for type_ in sorted(columns, key=lambda each: _DONE.index(each) if each in _DONE else len(_DONE)):
+        return type_, f"the CRD shows the condition {type_} in a column", type_ not in _DONE
+    if "conditions" in resource.status and _sets_conditions(source):
+        literals = _literals(source)
+        if known := [type_ for type_ in _DONE if type_ in literals]:
+            return known[0], f"the program has a condition {known[0]}, as it seems", True
+    return None
+
+
+def _sets_conditions(source: str) -> bool:
+    return bool(re.search(r"ConditionTrue|SetStatusCondition|[\"']conditions[\"']", source))
+
+
+def _replicas(resource: CustomResource, obj: Object, workload: str) -> Milestone | None:
+    """Return the milestone of a scale subresource: status and spec agree on the number."""
+    in_spec, in_status = (str(resource.scale.get(key, "")) for key in ("specReplicasPath", "statusReplicasPath"))
+    number: Any = obj
+    for key in in_spec.strip(".").split("."):
+        number = number.get(key) if isinstance(number, dict) else None
+    ready = next((name for name in ("readyReplicas", "availableReplicas") if name in resource.status), "")
+    field = ready or in_status.removeprefix(".status.")
+    if not isinstance(number, int) or not number or not field or "." in field:
+        return None
+    return Milestone(
+        name="replicas-ready" if ready else "replicas",
+        expression=f"{workload}.status({field}={number})",
+        reason=f"status.{field} reaches the sample's {in_spec.lstrip('.')}",
+        is_guess=True,
+    )
+
+
+def _literals(source: str) -> set[str]:
+    return set(re.findall(r"[\"'](\w+)[\"']", source))
+
+
+def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return _mapping(_mapping(schema.get("properties")).get(name))
+
+
+def _rank(file: str, preferred: tuple[str, ...]) -> tuple[int, int, str]:
+    first = next((i for i, folder in enumerate(preferred) if file.startswith(folder)), len(preferred))
+    return first, file.count("/"), file
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

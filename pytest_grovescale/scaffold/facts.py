@@ -1,0 +1,153 @@
+"""What is in a project's folder: its texts, and the Kubernetes objects in them. All else is a pure function of that."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from ..errors import DefinitionError, UsageError
+from ..operator.manifest_sources import DEFAULT_NAMESPACE, Release, render_chart
+from ..operator.manifests import Object, parse
+
+_NOT_ENTERED = {"vendor", "node_modules", "testdata", "third_party", "bin", "dist", "build", "reports", "venv", "hack"}
+"""Folders of other projects, of tests, and of generated files. `dist` holds what `config` does, rendered."""
+_OF_TESTS = {"test", "tests", "e2e"}
+_NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
+_SUFFIXES = {".go", ".py", ".yaml", ".yml", ".json", ".toml", ".txt"}
+_YAML = (".yaml", ".yml", ".json")
+_LARGEST_BYTES = 4_000_000
+_MOST_FILES = 20_000
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A Kubernetes object in a file of the project."""
+
+    object: Object
+    file: str
+    """Relative to the project, with slashes."""
+
+    @property
+    def kind(self) -> str:
+        return str(self.object["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.object["metadata"].get("name", ""))
+
+    @property
+    def group(self) -> str:
+        return str(self.object["apiVersion"]).rpartition("/")[0]
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """A folder's content, as far as it is of use here."""
+
+    name: str
+    """Name of the folder."""
+    files: Mapping[str, str]
+    """Path, relative and with slashes → text: sources, YAML, and files with a known name."""
+    objects: tuple[Found, ...]
+    """Objects of files that are no templates, in the order of their paths; then those of rendered charts."""
+    unrendered: Mapping[str, str] = {}
+    """Folder of each chart that could not be rendered → why."""
+
+    def of_kind(self, *kinds: str) -> list[Found]:
+        """Return the objects of these kinds."""
+        return [found for found in self.objects if found.kind in kinds]
+
+    def sources(self, suffix: str) -> dict[str, str]:
+        """Return the texts with this suffix, without tests."""
+        return {
+            path: text
+            for path, text in self.files.items()
+            if path.endswith(suffix) and not path.endswith(f"_test{suffix}") and not _is_test(path)
+        }
+
+
+def read(root: Path) -> Facts:
+    """Return the facts of a folder. Raises UsageError for one that does not exist, or is far too large."""
+    if not root.is_dir():
+        raise UsageError(f"{root}: no such folder", next_step="Name the folder of an operator's project.")
+    facts = of(root.resolve().name, dict(_texts(root)))
+    rendered: list[Found] = []
+    unrendered: dict[str, str] = {}
+    for folder in _charts(facts.files):
+        try:
+            release = Release(facts.name.lower(), DEFAULT_NAMESPACE)
+            objects = render_chart(root / folder, release, lambda message, _: DefinitionError(message))
+        except DefinitionError as error:
+            unrendered[folder] = error.message
+        else:
+            # A field takes the chart as a whole.
+            rendered += [Found(manifest.object, folder) for manifest in objects]
+    return msgspec.structs.replace(facts, objects=(*facts.objects, *rendered), unrendered=unrendered)
+
+
+def of(name: str, files: Mapping[str, str]) -> Facts:
+    """Return the facts of these files; one that is no YAML, or a template, has no objects."""
+    ordered = dict(sorted(files.items()))
+    return Facts(name=name, files=ordered, objects=tuple(_objects(ordered)))
+
+
+def _charts(files: Mapping[str, str]) -> list[str]:
+    """Return the folders of charts, but those of charts that are parts of others."""
+    folders = [str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == "Chart.yaml"]
+    return [
+        folder
+        for folder in folders
+        if not any(PurePosixPath(folder).is_relative_to(PurePosixPath(other) / "charts") for other in folders)
+    ]
+
+
+def is_template(path: str, files: Mapping[str, str]) -> bool:
+    """Return whether a file belongs to the templates of a Helm chart, which are no YAML until they are rendered."""
+    return any(
+        parent.name == "templates" and str(parent.parent / "Chart.yaml").removeprefix("./") in files
+        for parent in PurePosixPath(path).parents
+    )
+
+
+def _objects(files: Mapping[str, str]) -> Iterator[Found]:
+    for path, text in files.items():
+        if not path.endswith(_YAML) or "apiVersion" not in text or is_template(path, files):
+            continue
+        try:
+            manifests = parse(text, path)
+        except DefinitionError:
+            # Workflows, values, kustomizations, patches: not this project's objects.
+            continue
+        yield from (Found(manifest.object, path) for manifest in manifests)
+
+
+def _texts(root: Path) -> Iterator[tuple[str, str]]:
+    count = 0
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        folders[:] = sorted(name for name in folders if not _is_left_out(here / name))
+        for name in sorted(names):
+            file = here / name
+            if name not in _NAMES and file.suffix not in _SUFFIXES:
+                continue
+            count += 1
+            if count > _MOST_FILES:
+                raise UsageError(
+                    f"{root}: more than {_MOST_FILES:,} files of sources and YAML",
+                    next_step="Name the folder of the operator itself.",
+                )
+            if file.is_file() and file.stat().st_size <= _LARGEST_BYTES:
+                yield file.relative_to(root).as_posix(), file.read_text(encoding="utf-8", errors="replace")
+
+
+def _is_left_out(folder: Path) -> bool:
+    """Return whether a folder is generated, of other projects, or a project of its own (a nested module)."""
+    if folder.name.startswith(".") or folder.name in _NOT_ENTERED:
+        return True
+    return any((folder / name).is_file() for name in ("go.mod", "PROJECT", "pyvenv.cfg"))
+
+
+def _is_test(path: str) -> bool:
+    parts = PurePosixPath(path)
+    return bool(_OF_TESTS & set(parts.parts[:-1])) or parts.name.startswith(("test_", "conftest"))

@@ -1,0 +1,536 @@
+"""The files of a project's first scale test, as text: operator definition, workloads, test, workflow.
+
+Pure: facts in, files out. A guess is a comment that begins with ``guess:`` in the file itself; the command lists them.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import jinja2
+import msgspec
+import yaml
+
+from ..errors import DefinitionError
+from ..operator.manifests import CRD, Object
+from ..operator.schema import NAME
+from . import custom_resources, program
+from .custom_resources import CustomResource, Milestone, Sample
+from .facts import Facts, Found
+from .program import Program
+
+FOLDER = "tests/scale"
+WORKFLOW = ".github/workflows/scale.yml"
+TRIGGER = "grovescale.io/reconcile-trigger"
+GUESS = "guess: "
+_UP = "../../"
+_IN_LINES = ("command", "env", "pod")
+_TEMPLATES = Path(__file__).parent / "templates"
+_HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
+"""Annotation that kopf writes once all handlers of an object have succeeded (kopf, `AnnotationsDiffBaseStorage`)."""
+
+
+class File(msgspec.Struct, frozen=True):
+    """A file to be written."""
+
+    path: str
+    """Relative to the project."""
+    text: str
+    appended: bool = False
+    """Lines for an existing file's end, where it lacks them."""
+
+    @property
+    def guesses(self) -> Iterator[tuple[int, str]]:
+        """Line and text of each guess."""
+        for number, line in enumerate(self.text.splitlines(), 1):
+            _, mark, text = line.partition(GUESS)
+            if mark:
+                yield number, text.removesuffix(" -#}").strip()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is written, and the command to type next."""
+
+    files: tuple[File, ...]
+    next_command: str
+    test: str
+    """Path of the test."""
+    needs: str = ""
+    """Module that the operator imports, of which `install` is the command; empty: none is known."""
+    install: str = ""
+
+
+def plan(facts: Facts) -> Plan:
+    """Return the files for a project. Raises DefinitionError where it has no custom resource, or no operator."""
+    resources = custom_resources.custom_resources(facts)
+    if not resources:
+        raise _nothing_defined(facts)
+    found = program.program(facts) or _as_pods(facts)
+    ordered = _ordered(facts, resources, found)
+    samples = {resource.kind: custom_resources.sample(facts, resource) for resource in ordered}
+    primary = ordered[0]
+    test = f"{FOLDER}/test_{_variable(primary)}.py"
+    makes_pods = _makes_pods(facts, found)
+    command = f"pytest --grovescale {FOLDER}"
+    files = [
+        File(f"{FOLDER}/operator.yaml", _definition(facts, resources, primary, found)),
+        *(
+            File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(resource, samples[resource.kind]))
+            for resource in ordered
+        ),
+        File(f"{FOLDER}/cluster.yaml", _rendered("cluster.yaml.j2") if makes_pods else ""),
+        File(test, _test(facts, primary, samples[primary.kind], found, others=ordered[1:], makes_pods=makes_pods)),
+        File(WORKFLOW, _workflow(found, command)),
+        File(".gitignore", "".join(f"{line}\n" for line in _ignored(facts, found)), appended=True),
+    ]
+    needs = "kopf" if found.language == "python" else ""
+    install = f"pip install{_INSTALLED.get(found.requirements, f' {needs}')}" if needs else ""
+    return Plan(tuple(file for file in files if file.text), command, test, needs, install)
+
+
+def _as_pods(facts: Facts) -> Program:
+    """Return an operator that runs as the Deployment of its manifests, for a project without sources."""
+    deployments = list(dict.fromkeys(found.file for found in facts.of_kind("Deployment")))
+    if not deployments:
+        why = "".join(f"; {message}" for message in facts.unrendered.values())
+        raise DefinitionError(
+            f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no"
+            f" Deployment{why}",
+            next_step="Name the folder with its sources, or with its manifests.",
+        )
+    return Program(language="pods", command=(), manifests=tuple(deployments), text="")
+
+
+def _nothing_defined(facts: Facts) -> DefinitionError:
+    kinds = program.project_kinds(facts)
+    if kinds:
+        return DefinitionError(
+            f"{facts.name}: PROJECT lists {', '.join(kinds)}, but no CustomResourceDefinition is in this folder",
+            next_step="Generate them first: make manifests",
+        )
+    return DefinitionError(
+        f"{facts.name}: no CustomResourceDefinition is in this folder",
+        next_step="Name the folder of an operator's project: grovescale init FOLDER",
+    )
+
+
+def _ordered(facts: Facts, resources: Sequence[CustomResource], found: Program) -> list[CustomResource]:
+    """Return the resources that users create, that which is tested first at the beginning."""
+    listed = program.project_kinds(facts)
+    reconciled = set(re.findall(r"\bFor\(\s*&\w+\.(\w+)\{", found.text))
+    owned = _owned(found)
+    named = [resource for resource in resources if f'"{resource.plural}"' in found.text]
+    has_sample = {obj.kind for obj in facts.objects if obj.kind != CRD}
+
+    def rank(resource: CustomResource) -> tuple[object, ...]:
+        return (
+            resource.kind in owned,
+            bool(reconciled) and resource.kind not in reconciled,
+            found.language == "python" and resource not in named,
+            listed.index(resource.kind) if resource.kind in listed else len(listed),
+            resource.kind not in has_sample,
+            resource.kind,
+        )
+
+    ranked = sorted(resources, key=rank)
+    created = [each for each in ranked if each.kind in has_sample and each.kind not in owned]
+    return [ranked[0], *(each for each in created if each is not ranked[0])]
+
+
+# ---- the operator definition
+
+
+def _definition(facts: Facts, resources: Sequence[CustomResource], primary: CustomResource, found: Program) -> str:
+    rbac, of_rbac = ("", []) if found.manifests else _rbac(facts, resources, found)
+    metrics: dict[str, Any] = {"url": found.metrics}
+    guesses = {field: list(texts) for field, texts in found.guesses.items()}
+    if found.secure_metrics:
+        metrics |= {"token": True, "insecure_skip_verify": True}
+    guesses["rbac"] = of_rbac
+    fields: dict[str, Any] = {
+        "name": _name(facts),
+        "build": list(found.build),
+        "command": list(found.command),
+        "pod": _pod(facts, found),
+        "env": dict(found.env),
+        "crds": _crd_paths(facts, resources),
+        "rbac": rbac,
+        "webhooks": [_UP + file for file in found.webhooks],
+        "webhook_port": found.webhook_port,
+        "readiness": {"url": found.readiness} if found.readiness else {},
+        "metrics": metrics if found.metrics else {},
+        "pprof": {"url": found.pprof} if found.pprof else {},
+        "trigger": {"kind": primary.kind, "annotation": TRIGGER},
+    }
+    said = {
+        "build": "Run where pytest is started, before the operator is.",
+        "pod": "It runs as pods, which takes a kind cluster (docs/clusters.md): no sources of a program were found.",
+        "rbac": "It runs as a ServiceAccount with these rights, never as admin.",
+        "trigger": "Changed to trigger a reconcile that should find nothing to do.",
+    }
+    parts = [f"# {_name(facts)} under test: grovescale check {FOLDER}/operator.yaml\n"]
+    for field, value in fields.items():
+        if not value:
+            continue
+        parts += [f"# {said[field]}\n"] if field in said else []
+        parts += [f"# {GUESS}{text}\n" for text in guesses.pop(field, [])]
+        parts.append(_field(field, value, block=field in _IN_LINES or (field == "rbac" and isinstance(rbac, list))))
+    # Guesses of fields that are not written stand at the end.
+    parts += [f"# {GUESS}{text}\n" for texts in guesses.values() for text in texts]
+    return "".join(parts)
+
+
+def _pod(facts: Facts, found: Program) -> dict[str, Any]:
+    if not found.manifests:
+        return {}
+    ports = [
+        str(port["name"])
+        for deployment in facts.of_kind("Deployment")
+        for one in deployment.object["spec"]["template"]["spec"]["containers"]
+        for port in one.get("ports") or []
+        if "metrics" in str(port.get("name", ""))
+    ]
+    # A folder of an installation: Namespace, ServiceAccount and roles stand beside the Deployment.
+    sources = [_UP + _folder_of(facts, file) for file in found.manifests]
+    return {"manifests": sources, **({"metrics": {"port": ports[0]}} if ports else {})}
+
+
+def _folder_of(facts: Facts, file: str) -> str:
+    """Return the folder of a file where its ServiceAccount is in another file of it, else the file."""
+    folder = str(PurePosixPath(file).parent)
+    beside = [found for found in facts.of_kind("ServiceAccount") if str(PurePosixPath(found.file).parent) == folder]
+    return folder if folder != "." and beside and all(found.file != file for found in beside) else file
+
+
+def _name(facts: Facts) -> str:
+    """Return the project's name as PROJECT, its module or its folder has it, as an operator's name."""
+    listed = re.search(r"^projectName:\s*(\S+)", facts.files.get("PROJECT", ""), re.MULTILINE)
+    module = re.search(r"^module\s+(\S+)", facts.files.get("go.mod", ""), re.MULTILINE)
+    name = listed[1] if listed else PurePosixPath(module[1]).name if module else facts.name
+    if module and not listed and re.fullmatch(r"v\d+", name):
+        name = PurePosixPath(module[1]).parent.name
+    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:52].strip("-")
+    return plain if NAME.fullmatch(plain) else "operator"
+
+
+def _crd_paths(facts: Facts, resources: Sequence[CustomResource]) -> list[str]:
+    """Return the folders of the CRDs' files where they hold nothing else, else the files."""
+    files = dict.fromkeys(resource.file for resource in resources)
+    paths: dict[str, None] = {}
+    for file in files:
+        folder = str(PurePosixPath(file).parent)
+        inside = [path for path in facts.files if str(PurePosixPath(path).parent) == folder and path.endswith(_YAML)]
+        whole = folder != "." and set(inside) <= files.keys()
+        paths[_UP + (folder if whole else file)] = None
+    return list(paths)
+
+
+_YAML = (".yaml", ".yml", ".json")
+_OF_USERS = re.compile(r"(editor|viewer|admin|metrics-reader|auth|proxy|aggregate|view|edit)[-_]?(role)?$")
+_REVIEWS: list[Object] = [
+    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+]
+"""What a server needs that authorizes the readers of its metrics at the API server."""
+_EVERYTHING: list[Object] = [
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+]
+
+
+def _rbac(
+    facts: Facts, resources: Sequence[CustomResource], found: Program
+) -> tuple[str | list[str | Object], list[str]]:
+    """Return the files with the operator's roles, or its rules; and what of that is guessed."""
+    groups = {resource.group for resource in resources}
+    reads = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}] if found.secure_metrics else []
+    if bound := _bound(facts, groups):
+        return _sources(bound, reads), []
+    ranked = sorted(facts.of_kind("ClusterRole", "Role"), key=lambda role: _rank(role, groups))
+    if ranked and _covers(ranked[0], groups):
+        same = [role for role in ranked if _rank(role, groups)[:3] == _rank(ranked[0], groups)[:3]]
+        others = [file for file in dict.fromkeys(role.file for role in same) if file != ranked[0].file]
+        guesses = [f"roles in {', '.join(others)} may belong to it, too"] if others else []
+        return _sources([ranked[0].file], reads + (_REVIEWS if reads else [])), guesses
+    if rules := program.rules_of_markers(found.text):
+        return [*rules, *reads, *(_REVIEWS if reads else [])], []
+    return [*_EVERYTHING], ["no role was found that grants the operator its rights: here it may do anything"]
+
+
+def _sources(files: Sequence[str], rules: Sequence[Object]) -> str | list[str | Object]:
+    paths: list[str | Object] = [_UP + file for file in files]
+    if len(paths) == 1 and not rules and isinstance(paths[0], str):
+        return paths[0]
+    return [*paths, *rules]
+
+
+def _bound(facts: Facts, groups: set[str]) -> list[str]:
+    """Return the files of one ServiceAccount's bindings and of the roles that these name, without leader election's.
+
+    Empty where none of the roles covers the project's groups.
+    """
+    roles = {(role.kind, role.name): role for role in facts.of_kind("ClusterRole", "Role")}
+    accounts: dict[tuple[str, str], list[Found]] = {}
+    for binding in facts.of_kind("ClusterRoleBinding", "RoleBinding"):
+        for subject in binding.object.get("subjects") or []:
+            if subject.get("kind") == "ServiceAccount" and "leader" not in binding.name:
+                account = (str(subject.get("namespace", "")), str(subject.get("name", "")))
+                accounts.setdefault(account, []).append(binding)
+    for bindings in accounts.values():
+        refs = [binding.object.get("roleRef") or {} for binding in bindings]
+        named = [roles.get((str(ref.get("kind")), str(ref.get("name")))) for ref in refs]
+        if any(role is not None and _covers(role, groups) for role in named):
+            files = [file for each, role in zip(bindings, named, strict=True) for file in _files(each, role)]
+            return list(dict.fromkeys(files))
+    return []
+
+
+def _files(binding: Found, role: Found | None) -> list[str]:
+    return [binding.file] if role is None else [role.file, binding.file]
+
+
+def _rank(role: Found, groups: set[str]) -> tuple[object, ...]:
+    rules = role.object.get("rules") or []
+    return (
+        not _covers(role, groups),
+        bool(_OF_USERS.search(role.name)) or "aggregationRule" in role.object,
+        not role.file.startswith("config/rbac/"),
+        role.kind != "ClusterRole",
+        PurePosixPath(role.file).name not in ("role.yaml", "rbac.yaml", "clusterrole.yaml", "cluster_role.yaml"),
+        -len(rules),
+        role.file,
+    )
+
+
+def _covers(role: Found, groups: set[str]) -> bool:
+    """Return whether a role names one of the project's groups, or all."""
+    named = {group for rule in role.object.get("rules") or [] for group in rule.get("apiGroups") or []}
+    return bool(named & (groups | {"*"}))
+
+
+# ---- workload, test, workflow
+
+
+def _workload(resource: CustomResource, sample: Sample) -> str:
+    obj = {**sample.object, "metadata": {**sample.object["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
+    if not resource.namespaced:
+        del obj["metadata"]["namespace"]
+    name = f'{{{{ name | default("{_dns(resource.kind)}") }}}}-{{{{ number }}}}'
+    guesses = []
+    if sample.made_from_schema:
+        guesses.append(f"no sample of a {resource.kind} was found: this is the least that its schema allows")
+        if custom_resources.has_pattern(resource.schema):
+            guesses.append("its schema has patterns, which these values may not match")
+    if not sample.companions and any(
+        key in ("secretName", "configMapName", "secretRef", "secretKeyRef") for key in _keys(sample.object)
+    ):
+        guesses.append("it names a Secret or a ConfigMap, which has to be there")
+    return _rendered(
+        "workload.yaml.j2",
+        kind=resource.kind,
+        source=sample.source,
+        guesses=guesses,
+        companions=[_manifest(companion, name="", namespaced=True) for companion in sample.companions],
+        object=_manifest(obj, name=name, namespaced=resource.namespaced),
+    )
+
+
+def _manifest(obj: Object, *, name: str, namespaced: bool) -> str:
+    """Return an object as YAML for a template: what looks like jinja in it is kept as it is."""
+    metadata = {"name": "NAME" if name else obj["metadata"]["name"]}
+    if namespaced:
+        metadata["namespace"] = "NAMESPACE"
+    rest = {key: value for key, value in obj["metadata"].items() if key not in metadata and key != "namespace"}
+    head = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": {**metadata, **rest}}
+    text = _yaml({**head, **{key: value for key, value in obj.items() if key not in head}}).rstrip("\n")
+    if re.search(r"\{[{%#]", text):
+        text = "{% raw %}\n" + text + "\n{% endraw %}"
+        name, namespace = (f"{{% endraw %}}{part}{{% raw %}}" for part in (name, "{{ namespace }}"))
+    else:
+        namespace = "{{ namespace }}"
+    return text.replace("name: NAME\n", f"name: {name}\n", 1).replace(
+        "namespace: NAMESPACE", f"namespace: {namespace}", 1
+    )
+
+
+def _keys(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from _keys(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _keys(inner)
+
+
+_POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
+
+
+def _makes_pods(facts: Facts, found: Program) -> bool:
+    """Return whether an operator makes pods, or what makes them, by its sources and by the roles of the project.
+
+    Pods whose operator knows of simulated nodes, and lets them tolerate their taint, are none of these.
+    """
+    if "kwok.x-k8s.io" in found.text or found.manifests:
+        return False
+    resources = {f"{kind.lower()}s" for kind in _POD_OWNERS}
+    rules = [rule for role in facts.of_kind("ClusterRole", "Role") for rule in role.object.get("rules") or []]
+    granted = {
+        str(resource)
+        for rule in [*rules, *program.rules_of_markers(found.text)]
+        if {"create", "*"} & set(rule.get("verbs") or [])
+        for resource in rule.get("resources") or []
+    }
+    return bool(granted & {*resources, "*"}) or bool(_owned(found) & _POD_OWNERS)
+
+
+def _owned(found: Program) -> set[str]:
+    return set(re.findall(r"\bOwns\(\s*&\w+\.(\w+)\{", found.text))
+
+
+def _test(
+    facts: Facts,
+    resource: CustomResource,
+    sample: Sample,
+    found: Program,
+    *,
+    others: Sequence[CustomResource],
+    makes_pods: bool,
+) -> str:
+    workload = _variable(resource)
+    deploy = custom_resources.milestones(resource, sample.object, found.text, workload)
+    constants = []
+    if (
+        not deploy
+        and found.language == "python"
+        and re.search(r"^@kopf\.on\.(create|update|resume|field)", found.text, re.M)
+    ):
+        deploy = [_handled_by_kopf(resource)]
+        constants = [f"HANDLED = '{_HANDLED}'\nIS_HANDLED = f\"fields[{{HANDLED!r}}] is not None\""]
+    owned = _owned(found)
+    if not deploy and len(owned) == 1:
+        deploy = [_children(*owned)]
+    guesses = []
+    if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
+        guesses.append("the program has a GenerationChangedPredicate: a change of an annotation may not reach it")
+    text = _rendered(
+        "test.py.j2",
+        name=_name(facts),
+        kind=resource.kind,
+        plural=workload,
+        resource=f"{resource.plural}.{resource.group}",
+        scope="" if resource.namespaced else ', namespace="*"',
+        template=f"{resource.kind.lower()}.yaml.j2",
+        constants=constants,
+        place='cluster="kind"' if found.manifests else 'cluster="cluster.yaml"' if makes_pods else "nodes=10",
+        deploy=deploy,
+        trigger_guesses=guesses,
+        has_pods=bool(owned & _POD_OWNERS),
+    )
+    if others:
+        names = ", ".join(f"{each.kind.lower()}.yaml.j2" for each in others)
+        text = text.replace("    objects = scale", f"    # Other workloads: {names}\n    objects = scale", 1)
+    return text
+
+
+def _handled_by_kopf(resource: CustomResource) -> Milestone:
+    target = f"{resource.plural}.{resource.group}"
+    scope = "" if resource.namespaced else ', namespace="*"'
+    return Milestone(
+        name="handled",
+        expression=f'conditions.matching("{target}", objects, IS_HANDLED, fields=[HANDLED]{scope})',
+        reason="kopf notes in an annotation that all handlers of an object have succeeded",
+        is_guess=False,
+    )
+
+
+def _children(kind: str) -> Milestone:
+    return Milestone(
+        name=f"{kind.lower()}s-there",
+        expression=f'conditions.count("{kind.lower()}", objects, op=">=")',
+        reason=f"the operator owns {kind}s: one or more for each object",
+        is_guess=True,
+    )
+
+
+_INSTALLED = {"requirements.txt": " -r requirements.txt", "pyproject.toml": " ."}
+"""File of a Python program's requirements → the arguments of pip."""
+
+
+def _workflow(found: Program, command: str) -> str:
+    needed = _INSTALLED.get(found.requirements, " kopf" if found.language == "python" else "")
+    return _rendered("workflow.yml.j2", language=found.language, requirements=needed, command=command)
+
+
+def _ignored(facts: Facts, found: Program) -> list[str]:
+    """Return the lines that .gitignore lacks."""
+    there = {line.strip().strip("/").removesuffix("/*") for line in facts.files.get(".gitignore", "").splitlines()}
+    wanted = ["/reports/"]
+    if found.build and not there & {"bin", "bin/manager", "manager"}:
+        wanted.append("/bin/manager")
+    return [line for line in wanted if line.strip("/") not in there]
+
+
+def _variable(resource: CustomResource) -> str:
+    """Return the plural as a name of Python."""
+    name = re.sub(r"\W", "_", resource.plural.lower())
+    return f"{name}_" if name in ("conditions", "scale", "objects", "pytest") or not name.isidentifier() else name
+
+
+def _dns(kind: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", kind.lower())[:40]
+
+
+def _field(name: str, value: Any, *, block: bool) -> str:
+    """Return one field: its value beside its name, or below it where ``block``."""
+    if block and isinstance(value, list):
+        return f"{name}:\n" + "".join(f"  - {_in_one_line(item)}\n" for item in value)
+    if block and isinstance(value, dict):
+        return f"{name}:\n" + "".join(f"  {key}: {_in_one_line(inner)}\n" for key, inner in value.items())
+    return f"{name}: {_in_one_line(value)}\n"
+
+
+def _in_one_line(value: Any) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000, default_flow_style=True)
+    return text.removesuffix("...\n").rstrip("\n")
+
+
+def _yaml(value: Any) -> str:
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False)
+    return text
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    # Other delimiters than those of the workload templates that are written.
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def _rendered(template: str, /, **values: object) -> str:
+    return _environment().get_template(template).render(values)
+
+
+def described(files: Iterable[File]) -> list[str]:
+    """Return ``file:line: guess`` for each guess in the files."""
+    return [f"{file.path}:{line}: {text}" for file in files for line, text in file.guesses]
+
+
+def sources(files: Iterable[File]) -> Mapping[str, str]:
+    """Return path → text."""
+    return {file.path: file.text for file in files}

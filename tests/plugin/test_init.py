@@ -1,0 +1,41 @@
+"""``grovescale init`` on operators that it knows nothing of: what it writes runs, and passes, as it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_grovescale import cli
+from pytest_grovescale.cli import main
+from pytest_grovescale.errors import ExitCode
+from pytest_grovescale.report import result_file
+from pytest_grovescale.scaffold import files, measure
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("state_dir")]
+
+
+def project(pytester: pytest.Pytester, example: str) -> Path:
+    """Return a copy of an example, which is the working folder."""
+    shutil.copytree(EXAMPLES / example, pytester.path, dirs_exist_ok=True)
+    return pytester.path
+
+
+def test_a_kopf_operator_is_scaffolded_measured_and_bounded(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = project(pytester, "kopf-operator")
+    # One run proves as much, and is a third as long.
+    monkeypatch.setattr(measure, "RUNS", 1)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--grovescale-hold=1s --grovescale-nodes=3")
+    assert main(["init", "--measure"]) == ExitCode.PASSED, capfd.readouterr()
+    (test,) = result_file.read(folder / measure.REPORTS / "latest" / result_file.NAME).tests
+    assert (test.verdict, test.objects) == ("passed", 20)
+    assert [finding for finding in test.findings if finding.severity == "defect"] == []
+    assert [milestone.met for milestone in test.phases[0].milestones] == [True, True]
+    (bounds,) = yaml.safe_load((folder / measure.BUDGETS).read_text())["tests"].values()
+    assert {"api_requests": {"phase": "deploy", "per_object": True, "verb": "create", "max": 1.3}} in bounds
+    assert cli.main(["check", measure.BUDGETS, f"{files.FOLDER}/operator.yaml"]) == ExitCode.PASSED

@@ -1,0 +1,252 @@
+"""``grovescale init``: the files that fit a project, and that none of its own is changed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from syrupy.assertion import SnapshotAssertion
+
+from pytest_grovescale import cli
+from pytest_grovescale.errors import DefinitionError, ExitCode
+from pytest_grovescale.operator import definition
+from pytest_grovescale.scaffold import facts, files
+from pytest_grovescale.scaffold.files import File, Plan
+from pytest_grovescale.workload import template
+from tests.golden import masked
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ("go-operator", "kopf-operator")
+
+CRD = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.example.com}
+spec:
+  group: example.com
+  names: {kind: Gadget, plural: gadgets}
+  scope: SCOPE
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      subresources: {status: {}}
+      schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object}, status: {type: object}}}}
+"""
+MAIN = """\
+package main
+
+func main() {
+	flag.StringVar(&metricsAddr, "metrics-addr", ":8080", "where metrics are served")
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{})
+}
+"""
+
+
+def plan(more: dict[str, str], *, scope: str = "Namespaced") -> Plan:
+    """Return the plan for a small project, with further files or other content of its own."""
+    return files.plan(facts.of("gadgets", {"main.go": MAIN, "crd.yaml": CRD.replace("SCOPE", scope), **more}))
+
+
+def text(made: Plan, name: str) -> str:
+    (found,) = [file.text for file in made.files if file.path.endswith(name)]
+    return found
+
+
+def definition_of(made: Plan) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(text(made, "operator.yaml"))
+    return found
+
+
+def copied(example: str, folder: Path) -> Path:
+    target = folder / example
+    shutil.copytree(ROOT / "examples" / example, target)
+    return target
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_files_of_an_example(example: str, snapshot: SnapshotAssertion) -> None:
+    made = files.plan(facts.read(ROOT / "examples" / example))
+    assert {file.path: file.text for file in made.files} == snapshot
+    assert files.described(made.files) == snapshot
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_what_is_written_is_valid_and_stays(
+    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
+) -> None:
+    project = copied(example, tmp_path)
+    assert cli.main(["init", str(project)]) == ExitCode.PASSED
+    assert capsys.readouterr().out == snapshot
+    written = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    operator = definition.load(str(project / files.FOLDER / "operator.yaml"))
+    assert operator.trigger is not None
+    (workload,) = (project / files.FOLDER / "workloads").iterdir()
+    rendered = template.render(str(workload), {"objects": 3}, namespace="a", run_id="b")
+    assert [obj["kind"] for obj in rendered.objects] == [operator.trigger.kind] * 3
+    # A second time, nothing changes.
+    assert cli.main(["init", str(project)]) == ExitCode.PASSED
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == written
+
+
+def test_a_dry_run_shows_the_files_and_writes_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = copied("kopf-operator", tmp_path)
+    before = sorted(project.rglob("*"))
+    assert cli.main(["init", "--dry-run", str(project)]) == ExitCode.PASSED
+    assert sorted(project.rglob("*")) == before
+    out = capsys.readouterr().out
+    assert f"{files.FOLDER}/operator.yaml" in out
+    assert "trigger: {kind: Team," in out
+
+
+def test_files_that_are_there_are_left(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = copied("kopf-operator", tmp_path)
+    (project / ".github/workflows").mkdir(parents=True)
+    mine = {files.WORKFLOW: "name: mine\n", ".gitignore": "*.pyc"}
+    for name, content in mine.items():
+        (project / name).write_text(content)
+    assert cli.main(["init", str(project)]) == ExitCode.PASSED
+    assert (project / files.WORKFLOW).read_text() == mine[files.WORKFLOW]
+    assert (project / ".gitignore").read_text().splitlines() == ["*.pyc", "/reports/"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"main.go": MAIN},
+        {"crd.yaml": CRD.replace("SCOPE", "Namespaced")},
+        {"PROJECT": "resources: [{kind: Gadget, controller: true}]", "main.go": MAIN},
+    ],
+    ids=["no-crd", "no-program", "not-generated"],
+)
+def test_a_folder_that_lacks_something_gets_the_next_step(content: dict[str, str], snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        files.plan(facts.of("gadgets", content))
+    assert str(refused.value) == snapshot
+    assert refused.value.next_step
+
+
+def test_a_folder_that_does_not_exist_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["init", str(tmp_path / "nowhere")]) == ExitCode.USAGE
+    assert "nowhere" in capsys.readouterr().err
+
+
+def test_an_operator_without_a_role_may_do_anything_and_that_is_a_guess() -> None:
+    made = plan({})
+    assert "resources: ['*']" in text(made, "operator.yaml")
+    assert any("rights" in line for line in files.described(made.files))
+
+
+def test_rights_are_those_of_the_service_account_that_the_bindings_name() -> None:
+    roles = "\n---\n".join(
+        f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\n"
+        f"rules: [{{apiGroups: [{group}], resources: ['*'], verbs: ['*']}}]"
+        for name, group in (("gadget-editor-role", "example.com"), ("a-manager", "example.com"))
+    )
+    binding = (
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: manager}\n"
+        "roleRef: {kind: ClusterRole, name: a-manager}\nsubjects: [{kind: ServiceAccount, name: m, namespace: s}]\n"
+    )
+    made = plan({"deploy/roles.yaml": roles, "deploy/binding.yaml": binding})
+    assert definition_of(made)["rbac"] == ["../../deploy/roles.yaml", "../../deploy/binding.yaml"]
+    assert not [line for line in files.described(made.files) if "operator.yaml" in line]
+
+
+def test_rights_come_from_the_markers_where_no_role_is_generated() -> None:
+    marker = '// +kubebuilder:rbac:groups=core;"apps",resources=pods;deployments,verbs=get;create\n'
+    (rule,) = definition_of(plan({"controller.go": f"package main\n{marker}"}))["rbac"]
+    assert rule == {"apiGroups": ["", "apps"], "resources": ["pods", "deployments"], "verbs": ["get", "create"]}
+
+
+def test_objects_of_a_cluster_are_counted_in_all_namespaces() -> None:
+    made = plan({}, scope="Cluster")
+    assert 'objects, namespace="*")' in text(made, "test_gadgets.py")
+    assert "namespace: {{ namespace }}" not in text(made, "gadget.yaml.j2")
+
+
+def test_nodes_have_no_taint_where_the_operator_makes_pods() -> None:
+    owns = "package main\nvar _ = builder.Owns(&appsv1.StatefulSet{})\n"
+    assert 'cluster="cluster.yaml"' in text(plan({"setup.go": owns}), "test_gadgets.py")
+    assert not [file for file in plan({}).files if file.path.endswith("cluster.yaml")]
+
+
+def test_a_sample_is_the_workload_with_what_it_comes_with(snapshot: SnapshotAssertion) -> None:
+    sample = (
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: x}\nstringData: {a: b}\n---\n"
+        "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: one, namespace: x, uid: a}\n"
+        "spec: {template: 'hello {{ name }}', secretName: key}\nstatus: {done: true}\n"
+    )
+    made = plan({"config/samples/gadget.yaml": sample})
+    assert text(made, "gadget.yaml.j2") == snapshot
+
+
+def test_a_workload_of_a_sample_with_braces_renders_as_it_was(tmp_path: Path) -> None:
+    sample = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: one}\nspec: {greeting: 'hello {{ name }}'}\n"
+    workload = tmp_path / "gadget.yaml.j2"
+    workload.write_text(text(plan({"config/samples/gadget.yaml": sample}), "gadget.yaml.j2"))
+    rendered = template.render(str(workload), {"objects": 2}, namespace="a", run_id="b")
+    assert [obj["spec"]["greeting"] for obj in rendered.objects] == ["hello {{ name }}"] * 2
+    assert [obj["metadata"]["name"] for obj in rendered.objects] == ["gadget-0", "gadget-1"]
+
+
+def test_other_kinds_get_a_workload_and_children_none() -> None:
+    others = {
+        f"crd-{kind.lower()}.yaml": CRD.replace("gadget", kind.lower())
+        .replace("Gadget", kind)
+        .replace("SCOPE", "Namespaced")
+        for kind in ("Child", "Other")
+    }
+    head = "apiVersion: example.com/v1\nmetadata: {name: a}\nspec: {}\n"
+    samples = {f"config/samples/{kind}.yaml": f"{head}kind: {kind}\n" for kind in ("Child", "Gadget", "Other")}
+    source = "package main\nvar _ = builder.For(&v1.Gadget{}).Owns(&v1.Child{})\nvar _ = builder.For(&v1.Other{})\n"
+    made = plan({**others, **samples, "setup.go": source})
+    workloads = [Path(file.path).name for file in made.files if "workloads" in file.path]
+    assert workloads == ["gadget.yaml.j2", "other.yaml.j2"]
+
+
+DEPLOYMENT = (
+    "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gadgets}\nspec: {template: {spec: {containers: ["
+    "{name: manager, image: a, ports: [{name: metrics, containerPort: 8080}]}]}}}\n"
+)
+
+
+def test_a_bundle_without_sources_runs_as_pods_on_kind() -> None:
+    bundle = f"{CRD.replace('SCOPE', 'Namespaced')}---\n{DEPLOYMENT}"
+    made = files.plan(facts.of("gadgets", {"install.yaml": bundle}))
+    operator = definition_of(made)
+    assert operator["pod"] == {"manifests": ["../../install.yaml"], "metrics": {"port": "metrics"}}
+    assert "command" not in operator
+    assert 'cluster="kind"' in text(made, "test_gadgets.py")
+
+
+def test_a_chart_that_cannot_be_rendered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chart = {"Chart.yaml": "name: gadgets\n", "crds/crd.yaml": CRD.replace("SCOPE", "Namespaced")}
+    for name, content in {**chart, "templates/deployment.yaml": DEPLOYMENT}.items():
+        (tmp_path / "chart" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "chart" / name).write_text(content)
+    monkeypatch.setenv("PATH", "")
+    found = facts.read(tmp_path)
+    assert list(found.unrendered) == ["chart"]
+    assert [obj.kind for obj in found.objects] == ["CustomResourceDefinition"]
+    with pytest.raises(DefinitionError, match="helm"):
+        files.plan(found)
+
+
+def test_guesses_are_listed_with_their_place() -> None:
+    file = File("a.yaml", "b: 1\n# guess: this\nc: 2\n{#- guess: that -#}\n")
+    assert files.described([file]) == ["a.yaml:2: this", "a.yaml:4: that"]
+
+
+def test_generated_files_and_other_modules_are_not_read(tmp_path: Path) -> None:
+    for name in ("vendor/x.go", "testdata/x.go", ".git/x.go", "inner/x.go", "inner/go.mod", "own.go"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("package x\n")
+    assert list(facts.read(tmp_path).files) == ["own.go"]
+
+
+def test_the_sentences_of_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
+    assert cli.main(["init", str(tmp_path)]) == ExitCode.USAGE
+    assert masked(capsys.readouterr().err, {tmp_path.name: "folder"}) == snapshot

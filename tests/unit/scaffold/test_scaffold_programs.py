@@ -1,0 +1,181 @@
+"""How an operator is started, read from its sources and manifests: flags, probes, webhooks, environment, handlers."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_grovescale.scaffold import facts, program
+from pytest_grovescale.scaffold.program import Program
+
+MANAGER = "mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{OPTIONS})\n"
+WEBHOOK = "func Setup(mgr ctrl.Manager) { ctrl.NewWebhookManagedBy(mgr, &v1.A{}) }\n"
+CONFIGURATION = (
+    "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a}\n"
+)
+
+
+def go(flags: str = "", *, options: str = "", files: dict[str, str] | None = None) -> Program:
+    """Return the program of a project with one main package."""
+    main = f"package main\n\nfunc main() {{\n{flags}\n{MANAGER.replace('OPTIONS', options)}}}\n"
+    found = program.program(facts.of("shop", {"cmd/main.go": main, **(files or {})}))
+    assert found is not None
+    return found
+
+
+def deployment(container: str) -> dict[str, str]:
+    head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: shop}\nspec: {template: {spec: {containers: ["
+    return {"config/manager/manager.yaml": f"{head}{container}]}}}}}}\n"}
+
+
+def kopf(handlers: str, files: dict[str, str] | None = None) -> Program:
+    source = f"import kopf\n\n{handlers}\n@kopf.on.create('a', 'v1', 'things')\ndef made(**_): ...\n"
+    found = program.program(facts.of("shop", {"handlers.py": source, **(files or {})}))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("flag", "argument"),
+    [
+        ('flag.StringVar(&a, "metrics-bind-address", "0", "…")', "--metrics-bind-address=127.0.0.1:{metrics_port}"),
+        ('flag.StringVar(&a, "metrics-addr", ":8080", "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
+        ('a := flag.String("metrics_address", ":8080", "…")', "--metrics_address=127.0.0.1:{metrics_port}"),
+        ('flag.IntVar(&a, "metrics-port", 8080, "…")', "--metrics-port={metrics_port}"),
+        ('pflag.StringVarP(&a, "metrics-addr", "m", ":8080", "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
+        ('fs.StringVar(&o.Addr, "metrics-addr", o.Addr, "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
+        ('cmd.Flags().StringVar(\n\t&a,\n\t"metrics-addr", ":8080", "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
+        ('flag.StringVar(&a, "health-probe-bind-address", ":8081", "…")',
+         "--health-probe-bind-address=127.0.0.1:{health_port}"),
+        ('flag.StringVar(&a, "health-addr", ":8081", "…")', "--health-addr=127.0.0.1:{health_port}"),
+        ('flag.BoolVar(&a, "leader-elect", true, "…")', "--leader-elect=false"),
+        ('flag.BoolVar(&a, "enable-leader-election", true, "…")', "--enable-leader-election=false"),
+        ('flag.BoolVar(&a, "metrics-secure", true, "…")', "--metrics-secure=false"),
+        ('flag.StringVar(&a, "pprof-bind-address", "", "…")', "--pprof-bind-address=127.0.0.1:{pprof_port}"),
+        ('flag.StringVar(&a, "kubeconfig", "", "…")', "--kubeconfig={kubeconfig}"),
+        ('flag.StringVar(&a, "webhook-cert-path", "", "…")', "--webhook-cert-path={cert_dir}"),
+        ('flag.StringVar(&a, "cert-dir", "", "…")', "--cert-dir={cert_dir}"),
+        ('&cli.StringFlag{\n\tName: "metrics-addr",\n}', "--metrics-addr=127.0.0.1:{metrics_port}"),
+    ],
+)  # fmt: skip
+def test_a_flag_gets_the_value_of_its_role(flag: str, argument: str) -> None:
+    assert argument in go(flag).command
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        'flag.StringVar(&a, "metrics-cert-path", "", "…")',
+        'flag.StringVar(&a, "leader-election-id", "", "…")',
+        'flag.DurationVar(&a, "leader-elect-lease-duration", time.Second, "…")',
+        'flag.StringVar(&a, "webhook-cert-name", "tls.crt", "…")',
+        'flag.BoolVar(&a, "enable-http2", false, "…")',
+        'zap.String("metrics-addr", addr)',
+        'log.Info("starting", "metrics-addr", addr)',
+    ],
+)
+def test_other_flags_keep_their_defaults(flag: str) -> None:
+    assert go(flag).command == ("bin/manager",)
+
+
+def test_a_deployments_arguments_are_kept_but_those_with_a_role() -> None:
+    flags = 'flag.StringVar(&a, "metrics-addr", "", "…")\nflag.StringVar(&b, "region", "", "…")'
+    container = (
+        "{name: manager, command: [/manager], args: ['--metrics-addr=:8443', --region, 'a-{b}', --leader-elect]}"
+    )
+    assert go(flags, files=deployment(container)).command == (
+        "bin/manager", "--region", "a-{{b}}", "--metrics-addr=127.0.0.1:{metrics_port}",
+    )  # fmt: skip
+
+
+def test_a_path_among_the_arguments_is_a_guess() -> None:
+    found = go('flag.StringVar(&b, "config", "", "…")', files=deployment("{name: a, args: [--config=/etc/a.yaml]}"))
+    assert "--config=/etc/a.yaml" in found.command
+    assert "/etc/a.yaml" in " ".join(found.guesses["command"])
+
+
+def test_the_environment_is_the_containers() -> None:
+    env = """[{name: LEVEL, value: '3'}, {name: NS, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}},
+      {name: KEY, valueFrom: {secretKeyRef: {name: a, key: b}}}, {name: WATCH_NAMESPACE, value: shop}]"""
+    found = go('os.Getenv("POD_NAMESPACE")', files=deployment(f"{{name: a, env: {env}}}"))
+    assert found.env == {"LEVEL": "3", "NS": "{namespace}", "POD_NAMESPACE": "{namespace}", "WATCH_NAMESPACE": ""}
+    assert "KEY" in found.guesses["env"][0]
+
+
+def test_readiness_is_the_probe_that_the_program_has() -> None:
+    flag = 'flag.StringVar(&a, "health-probe-bind-address", ":8081", "…")\nmgr.AddReadyzCheck("readyz", healthz.Ping)'
+    assert go(flag).readiness == "http://127.0.0.1:{health_port}/readyz"
+    probed = deployment("{name: a, readinessProbe: {httpGet: {path: /ready, port: 8081}}}")
+    assert go(flag, files=probed).readiness == "http://127.0.0.1:{health_port}/ready"
+    fixed = go('mgr.AddHealthzCheck("healthz", healthz.Ping)', options='HealthProbeBindAddress: ":9440",')
+    assert fixed.readiness == "http://127.0.0.1:9440/healthz"
+    assert "readiness" in fixed.guesses
+
+
+def test_without_a_probe_readiness_is_the_metrics_endpoint() -> None:
+    found = go('flag.StringVar(&a, "metrics-addr", ":8080", "…")')
+    assert found.readiness == found.metrics == "http://127.0.0.1:{metrics_port}/metrics"
+
+
+def test_a_fixed_metrics_address_is_a_guess() -> None:
+    found = go(options='Metrics: metricsserver.Options{BindAddress: ":9999"}')
+    assert found.metrics == "http://127.0.0.1:9999/metrics"
+    assert found.guesses["metrics"]
+    assert go().metrics == "http://127.0.0.1:8080/metrics"
+
+
+def test_metrics_that_are_always_secure_are_read_with_a_token() -> None:
+    flag = 'flag.StringVar(&a, "metrics-bind-address", ":8443", "…")'
+    found = go(flag, options="Metrics: metricsserver.Options{BindAddress: a, SecureServing: true}")
+    assert found.secure_metrics
+    assert found.metrics == "https://127.0.0.1:{metrics_port}/metrics"
+    switch = 'flag.BoolVar(&s, "metrics-secure", true, "…")'
+    assert not go(f"{flag}\n{switch}", options="SecureServing: true").secure_metrics
+
+
+def test_webhooks_are_served_where_port_and_certificate_can_be_given() -> None:
+    flags = 'flag.IntVar(&p, "webhook-port", 9443, "…")\nflag.StringVar(&c, "webhook-cert-path", "", "…")'
+    found = go(flags, files={"hook.go": f"package main\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION})
+    assert found.webhooks == ("config/webhook/manifests.yaml",)
+    assert found.webhook_port == 0
+    assert {"--webhook-port={webhook_port}", "--webhook-cert-path={cert_dir}"} <= set(found.command)
+
+
+def test_a_webhook_server_without_a_flag_for_its_port_has_a_fixed_one() -> None:
+    files = {"hook.go": f"package main\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
+    found = go('flag.StringVar(&c, "webhook-cert-path", "", "…")', files=files)
+    assert found.webhook_port == 9443
+    assert found.guesses["webhook_port"]
+
+
+def test_webhooks_without_a_certificates_folder_are_off_where_the_program_has_a_switch() -> None:
+    files = {"hook.go": f"package main\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
+    found = go('if os.Getenv("ENABLE_WEBHOOKS") != "false" {}', files=files)
+    assert found.env["ENABLE_WEBHOOKS"] == "false"
+    assert found.webhooks == ()
+    assert go(files=files).guesses["command"]
+
+
+def test_the_package_is_the_one_that_makes_a_manager() -> None:
+    other = "package main\nfunc main() {}\n"
+    assert go(files={"main.go": other, "tools/a/main.go": other}).build[-1] == "./cmd"
+
+
+def test_a_kopf_operator_runs_all_files_with_handlers() -> None:
+    more = {"more.py": "import kopf\n\n@kopf.on.event('pods')\ndef seen(**_): ...\n", "test_it.py": "@kopf.on.x\n"}
+    found = kopf("", more)
+    assert found.command[-2:] == ("handlers.py", "more.py")
+    assert found.guesses["command"]
+    docker = {"Dockerfile": 'CMD ["kopf", "run", "-A", "more.py"]\n'}
+    assert kopf("", {**more, **docker}).command[-1] == "more.py"
+
+
+def test_a_kopf_operators_metrics_are_found() -> None:
+    assert kopf("prometheus_client.start_http_server(9000)").metrics == "http://127.0.0.1:9000/metrics"
+    by_variable = kopf("prometheus_client.start_http_server(int(os.environ['METRICS_PORT']))")
+    assert by_variable.metrics == "http://127.0.0.1:{metrics_port}/metrics"
+    assert by_variable.env["METRICS_PORT"] == "{metrics_port}"
+    assert kopf("").metrics == ""
+
+
+def test_a_folder_without_a_program_has_none() -> None:
+    assert program.program(facts.of("shop", {"a.go": "package a\n", "b.py": "import kopf\n"})) is None
