@@ -5,10 +5,11 @@ object to all of another kind makes that many of each change: reconciles grow wi
 reconciled for nothing is paid for in the queue: what really changed waits behind it.
 (https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/predicate)
 
-No false alarm: a trigger may wake each child once, and once more for half of them; it is counted without what the idle
-twin has. In a phase, what an operator asks for itself (``RequeueAfter``, up to once a second for each object) and its
-retries are left out, and five reconciles for each change of any object are far beyond the 0.1 to 1.3 of sound
-operators. After the last object of all kinds is gone, each may be reconciled once more.
+No false alarm: a trigger may wake each child once, and once more for half of them; it counts where nothing had changed
+in the second before it, and without what the idle twin has. In a phase, what an operator asks for itself
+(``RequeueAfter``, up to once a second for each object) and its retries are left out, and five reconciles for each
+change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone, each
+may be reconciled once more.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...exposition.families import parse
+from ..api_requests import triggers_of
 from ..reconciles import counters_of, is_of, objects_of
 from ..result import Finding
 from ..run_metrics import WINDOW
 from .noop_work import by_controller, caused_by_triggers, triggered_itself
-from .observed import Observed
+from .observed import QUIET_NS, Observed
 
 ID = "reconcile-amplification"
 
@@ -69,6 +71,8 @@ def _woken(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         triggers = span.triggers
         if not triggers or WINDOW.fullmatch(span.phase.name) or triggered_itself(seen, span) is not None:
+            continue
+        if not seen.still(triggers_of(seen.contents, span.recorded)[0][0], QUIET_NS / 1e9):
             continue
         changed = {(one.resource, one.object) for one in seen.by_harness(span.start, span.end)}
         triggered = {resource for resource, _ in changed}

@@ -7,6 +7,8 @@ No false alarm: a series counts when a label's value is the name or UID of an ob
 threads count from a growth on that no pool of connections explains, and only in proportion to the objects, or where
 no-op triggers alone, which bring no object and open no connection, made them grow in proportion; watches are
 those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for each object.
+Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection while the workload
+was being deleted, and only where it is twice that of the start and never was more: caches shrink with their objects.
 """
 
 from __future__ import annotations
@@ -41,6 +43,15 @@ _PER_TRIGGER = 0.5
 _LEAST_WATCHES = 5
 _WATCHES_PER_OBJECT = 0.1
 
+_LIVE = "go_memstats_next_gc_bytes"
+"""The heap's size at which the next collection begins: what the last one found in use, and GOGC percent more.
+(https://tip.golang.org/doc/gc-guide#GOGC)"""
+_GOGC = "go_gc_gogc_percent"
+_COLLECTIONS = "go_gc_duration_seconds_count"
+_LEAST_HEAP = 4 << 20
+_HEAP_GROWTH = 2.0
+_SAME_HEAP = 0.98
+
 _NAMES = {"threads": "threads", "files": "open files", "sockets": "connections"}
 
 _SHOWN = 3
@@ -52,6 +63,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if seen.settled and target is not None and after is not None:
         yield from _series(seen, target, after)
         yield from _process(seen, target, after)
+        yield from _heap(seen, target, after)
     if seen.settled:
         yield from _watches(seen)
         yield from _held(seen)
@@ -67,7 +79,8 @@ def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Findi
     found: dict[str, list[str]] = defaultdict(list)
     for series in target.samples(after):
         parts = parse(series)
-        if not parts.name.startswith(LIBRARIES) and any(value in gone for value in parts.labels.values() if value):
+        named = {value.rpartition("/")[2] for value in parts.labels.values() if value}
+        if not parts.name.startswith(LIBRARIES) and named & gone:
             found[family_of(parts.name, target.families)].append(series)
     for family, left in sorted(found.items()):
         yield Finding(
@@ -128,6 +141,40 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
             )
             continue
         yield from _stayed(seen, what, was, now, series)
+
+
+def _heap(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
+    """Yield that what Go's collector finds in use has grown, and did not shrink with the workload."""
+    before, deleted = seen.first_scrape, seen.workload_deleted
+    if before is None or deleted is None:
+        return
+    live = [_live(target, scrape) for scrape in range(before, after + 1)]
+    was, now = live[0], live[-1]
+    # The last scrape before the deletion began.
+    since = max(
+        scrape for scrape in range(before, after + 1) if scrape == before or target.moments[scrape].at < deleted
+    )
+    collected = (target.value(_COLLECTIONS, after) or 0) > (target.value(_COLLECTIONS, since) or 0)
+    if was is None or now is None or not collected or now - was < _LEAST_HEAP or now < _HEAP_GROWTH * was:
+        return
+    if now < _SAME_HEAP * max(filter(None, live)):
+        return
+    done = f": {(now - was) / seen.reconciled:,.0f} bytes for each of {seen.reconciled:,} reconciles" * bool(
+        seen.reconciled
+    )
+    yield Finding(
+        id=ID,
+        severity="waste",
+        text=f"the heap in use grew from {was / 1e6:.3g} MB to {now / 1e6:.3g} MB and stayed after the workload was"
+        f" deleted{done}",
+        evidence=(f"{_LIVE}: what the last collection left; scale.cycles(n) shows whether it goes on growing",),
+    )
+
+
+def _live(target: TargetHistory, scrape: int) -> float | None:
+    """Return what Go's last collection found in use, bytes; None where it is not served."""
+    goal, percent = target.value(_LIVE, scrape), target.value(_GOGC, scrape)
+    return None if goal is None else goal / (1 + (percent if percent is not None and percent > 0 else 100) / 100)
 
 
 def _stayed(seen: Observed, what: str, was: float, now: float, source: str) -> Iterator[Finding]:

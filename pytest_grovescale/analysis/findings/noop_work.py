@@ -3,10 +3,11 @@
 The harness changes an annotation; the desired state is what it was. An operator that writes then writes at every resync
 and restart, to all its objects, and each write wakes all that watch them.
 
-No false alarm: writes are counted from the trigger on, those of the idle twin subtracted. A write or two may pass the
-annotation on, as the Deployment controller does to its ReplicaSets: they are a note, unless each trigger has the
-triggered object itself written. Of the controllers the one that reconciled least often counts, since one trigger may
-have to wake another controller for each child.
+No false alarm: writes are counted from the trigger on, those of the idle twin subtracted; where objects still changed
+in the second before it, those that changed an object's content are left out, too: they may have been due. A write or
+two may pass the annotation on, as the Deployment controller does to its ReplicaSets: they are a note, unless each
+trigger has the triggered object itself written. Of the controllers the one that reconciled least often counts, since
+one trigger may have to wake another controller for each child.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from ..api_requests import OBJECT_WRITES, triggers_of
 from ..phase_result import PhaseResult
 from ..result import Finding
 from ..run_metrics import WINDOW
-from .observed import Observed, Span
+from .observed import QUIET_NS, Observed, Span
 
 ID = "noop-work"
 
 _PASSED_ON = 2
 """Writes for each trigger that may be what it asks for."""
+
+_NEWS = frozenset({"content", "generation"})
 
 _PER_TRIGGER = 3
 """Reconciles of the same object for one trigger from which on something triggers itself."""
@@ -46,7 +49,8 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         first = triggers_of(seen.contents, span.recorded)[0][0]
         twin = seen.twin(span)
         anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
-        kinds += Counter(_what(seen, first, span.end)) - anyway
+        counted = Counter(_what(seen, first, span.end)) - anyway
+        kinds += counted if seen.still(first, QUIET_NS / 1e9) else _without_news(seen, counted, first, span.end)
         triggers += span.triggers
         for one in seen.by_harness(first, span.end):
             triggered_kinds |= {one.resource, f"{one.resource}/status"}
@@ -61,6 +65,27 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {shown}",
         check="noop_writes(max=0)",
     )
+
+
+def _without_news(seen: Observed, kinds: Counter[str], start: int, end: int) -> Counter[str]:
+    """Return writes without those that may tell of changes before the trigger: as many as changed an object's content.
+
+    Of a kind that no watch compares, nothing is known.
+    """
+    left: Counter[str] = Counter()
+    for resource in {_resource(what) for what in kinds}:
+        events = [event for life in seen.lives.get(resource, ()) for event in life.events if start <= event.at < end]
+        compared = any(event.difference is not None for event in events)
+        news = sum(event.difference is not None and event.difference.kind in _NEWS for event in events)
+        for what, number in kinds.items():
+            if _resource(what) == resource and compared:
+                left[what] = max(0, number - news)
+                news = max(0, news - number)
+    return +left
+
+
+def _resource(what: str) -> str:
+    return what.partition(" ")[2].partition("/")[0]
 
 
 def _what(seen: Observed, start: int, end: int) -> Iterator[str]:

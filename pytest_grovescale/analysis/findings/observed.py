@@ -21,6 +21,7 @@ from .. import contention
 from ..api_faults import ApiFaults
 from ..api_requests import HARNESS, category_of, counted, open_watches
 from ..audit_times import changes_object
+from ..bottlenecks.cpu_clocks import API_SERVER
 from ..metrics.history import TargetHistory
 from ..phase_result import PhaseResult
 from ..reconciles import RECONCILES
@@ -42,6 +43,9 @@ LEAST_IDLE_S = 2.0
 
 LEAST_STALL_S = 5.0
 """Length from which on a phase without progress has stalled, s."""
+
+_SLOWED = 0.5
+"""Threads of operator and API server that were runnable without a core, on average, from which on that slowed them."""
 
 ObjectId = tuple[str, str]
 """Namespace and name."""
@@ -488,16 +492,18 @@ class Observed:
 
     @functools.cached_property
     def stalls(self) -> list[Window]:
-        """The longest time of each phase with a milestone that was not reached in which nobody but the operator changed
-        anything; of at least `LEAST_STALL_S`.
+        """The longest time of each phase with a milestone that was not reached in which nothing was made or deleted and
+        only the operator changed anything; of at least `LEAST_STALL_S`.
         """
         if not self.log_whole:
             return []
         found = []
+        own = (one for one in self.requests if one.changes and (one.verb == "delete" or one.code == HTTPStatus.CREATED))
+        steps = sorted([*self._changes_by_others, *(one.completed for one in own)])
         for span in self.spans:
             if span.phase.outcome == "passed" or all(one.met for one in span.phase.milestones):
                 continue
-            moments = [span.start, *(at for at in self._changes_by_others if span.start <= at < span.end), span.end]
+            moments = [span.start, *(at for at in steps if span.start <= at < span.end), span.end]
             start, end = max(itertools.pairwise(moments), key=lambda pair: pair[1] - pair[0])
             window = Window(span.phase.name, start + QUIET_NS, end)
             if window.seconds >= LEAST_STALL_S:
@@ -537,8 +543,22 @@ class Observed:
         """Return whether other programs took so much of the machine in a phase that its times mean little."""
         return contention.contended(span.phase.contention, limit=self.test.contention_limit)
 
-    def under_way(self, span: Span) -> float:
-        """Return how many of the operator's requests were under way in a phase, on average; watches left out."""
+    def slowed(self, span: Span) -> bool:
+        """Return whether other programs can be why things took long in a phase.
+
+        Not where the kernel says that operator and API server got their cores all the same: what waited then did not
+        wait for the machine.
+        """
+        kept = [self.kept_from_cores(span, process) for process in (OPERATOR, API_SERVER)]
+        return self.contended(span) and (None in kept or sum(filter(None, kept)) > _SLOWED)
+
+    def kept_from_cores(self, span: Span, process: str) -> float | None:
+        """Return how many threads of a process were runnable without a core in a phase, on average; None: unknown."""
+        row = next((row for row in span.phase.cpu if row.process == process), None)
+        return None if row is None or row.waiting_s is None else row.waiting_s / span.phase.seconds
+
+    def under_way(self, span: Span | Window) -> float:
+        """Return how many of the operator's requests were under way in a time, on average; watches left out."""
         times = (one.completed - one.received for one in self.own if one.verb != "watch" and during(one, span))
         return sum(times) / max(1, span.end - span.start)
 

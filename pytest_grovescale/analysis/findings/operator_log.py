@@ -7,9 +7,9 @@ reconcile costs CPU to write, and a log store to keep.
 
 No false alarm: what counts as a panic is how runtimes report one, not the word, and of other exceptions three stacks
 have to be there; errors that pass by themselves (conflicts, objects that exist already or no longer) are left out, and
-one error has to repeat twenty times and be as many as a tenth of the reconciles; a log is too long from two kilobytes
-for each reconcile and object on. Where the test put faults in the operator's way, panics alone
-count: the others may be its word on them.
+one error has to repeat twenty times and be as many as a tenth of the reconciles; a log is too long from two kilobytes,
+or ten lines, for each reconcile and object on. Where the test put faults in the operator's way, panics alone count: the
+others may be its word on them.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _LEAST_TRACES = 3
 _LEAST_ERRORS = 20
 _SHARE = 0.1
 _BYTES_EACH = 2048
+_LINES_EACH = 10
 _LEAST_BYTES = 256 << 10
 
 
@@ -61,11 +62,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
             evidence=(errors.detail,),
         )
     size = marks.get(BYTES)
-    if size is not None and size.count >= max(_LEAST_BYTES, _BYTES_EACH * max(done, seen.objects)):
-        lines = marks[LINES].count if LINES in marks else 0
-        each = f", {size.count / done:,.0f} bytes for each of {done:,} reconciles" if done else ""
+    lines = marks[LINES].count if LINES in marks else 0
+    work = max(done, seen.objects)
+    too_long = size is not None and (size.count >= _BYTES_EACH * work or lines >= _LINES_EACH * work)
+    if size is not None and too_long and size.count >= _LEAST_BYTES:
+        each = f", {lines / done:.3g} for each of {done:,} reconciles" if done else ""
         yield Finding(
             id=ID,
             severity="waste",
-            text=f"the operator logged {size.count / 1e6:,.1f} MB in {lines:,} lines{each}",
+            text=f"the operator logged {size.count / 1e6:,.2g} MB, {lines:,} lines{each}",
         )

@@ -20,7 +20,7 @@ from statistics import median, quantiles
 
 from ...recording.conditions import READY_PATH
 from ..result import OPERATOR, Finding
-from .observed import Life, Observed, Sent, Span, during
+from .observed import Life, Observed, Sent, Span, Window, during
 
 ID = "pacing"
 
@@ -35,6 +35,8 @@ _WORKING = 0.5
 _SERIAL = 0.9
 _LATE_S = 0.9
 _LATE_OBJECTS = 5
+_UNDER_WAY = 0.5
+"""Requests under way on average from which on an operator is at work."""
 _FOREIGN = ("foregroundDeletion", "orphan")
 _ORDINAL = re.compile(r"-(\d+)$")
 
@@ -51,7 +53,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _busy(seen: Observed, span: Span) -> bool:
     cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
-    return cpu is None or seen.contended(span) or cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds > _WORKING
+    return cpu is None or seen.slowed(span) or cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds > _WORKING
 
 
 def _groups(seen: Observed, span: Span, *verbs: str) -> dict[str, list[Sent]]:
@@ -134,23 +136,32 @@ def _late(seen: Observed) -> Iterator[Finding]:
             if life.owner:
                 children[life.owner].append(life)
     for resource, lives in sorted(seen.lives.items()):
-        waits = [wait for life in lives if (wait := _wait(seen, life, children[life.uid])) is not None]
-        if len(waits) < _LATE_OBJECTS:
+        held = [one for life in lives if (one := _held(seen, life, children[life.uid])) is not None]
+        if len(held) < _LATE_OBJECTS:
             continue
+        waits = [one.seconds for one in held]
         least = quantiles(waits, n=10)[0]
-        if least >= _LATE_S:
+        all_of_them = Window(held[0].phase, min(one.start for one in held), max(one.end for one in held))
+        # With requests under way it may work through them one after the other.
+        if least >= _LATE_S and seen.under_way(all_of_them) < _UNDER_WAY:
             yield Finding(
                 id=ID,
                 severity="waste",
-                text=f"{len(waits):,} {resource} were held by a finalizer for {median(waits):.1f} s after the last of"
-                " what they own was gone, and the operator did nothing",
-                evidence=(f"nine of ten for more than {least:.1f} s",),
+                text=f"{len(waits):,} {resource} were held by a finalizer for {median(waits):.1f} s after there was"
+                " nothing more to do or to wait for",
+                evidence=(
+                    f"nine of ten for more than {least:.1f} s, after the last of their children was gone that went"
+                    " before them, and the last that the operator wrote to",
+                ),
                 check='phase.milestone("gone", …, max=…)',
             )
 
 
-def _wait(seen: Observed, life: Life, children: Sequence[Life]) -> float | None:
-    """Return how long the operator's finalizer held an object that owned nothing any more, s."""
+def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None:
+    """Return how long the operator's finalizer held an object with nothing left to do for it.
+
+    Children that outlive their owner are left to the garbage collector: it did not wait for them.
+    """
     asked = next((event.at for event in life.events if "metadata.deletionTimestamp" in event.fields), None)
     gone = life.gone_at()
     if asked is None or gone is None or not life.finalizers_at(asked) or gone > seen.end:
@@ -158,7 +169,13 @@ def _wait(seen: Observed, life: Life, children: Sequence[Life]) -> float | None:
     if any(name in _FOREIGN for name in life.finalizers_at(asked)):
         return None
     span = next((span for span in seen.spans if span.start <= asked < span.end), None)
-    left = [child.gone_at() for child in children]
-    if span is None or _busy(seen, span) or None in left:
+    if span is None or _busy(seen, span):
         return None
-    return (gone - max([asked, *(at for at in left if at is not None)])) / 1e9
+    went = [at for child in children if (at := child.gone_at()) is not None and at < gone]
+    wrote = [
+        one.completed
+        for child in children
+        for one in seen.writes_by_object.get((child.resource, (child.namespace, child.name)), ())
+        if one.user == seen.operator and asked <= one.completed < gone
+    ]
+    return Window(span.phase.name, max([asked, *went, *wrote]), gone)

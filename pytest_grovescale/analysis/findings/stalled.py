@@ -1,13 +1,14 @@
-"""What the operator does in a phase that does not end, while nobody else changes anything.
+"""What the operator does in a phase that does not end, while nothing else changes.
 
 A write that wakes its own controller, a retry without a delay and a lost event look alike from outside: pods do not
-come. What the operator sent in that time tells them apart: the same objects over and over, questions, or nothing. A
+come. What the operator sent in that time shows which it is: the same objects over and over, questions, or nothing. A
 controller that watches what it writes reconciles after each write; a value that differs at each reconcile (a time, a
 random name, the order of a map) never lets it come to rest.
 (https://kubernetes.io/docs/concepts/architecture/controller/#controller-pattern)
 
 No false alarm: only phases with a milestone that was not reached, and in them five seconds or more without any change
-by anyone else. Whoever waits for a controller that is missing, or is refused, is named by the rules for that.
+by anyone else, or any object that the operator makes or deletes. Asking over and over counts in the second half, when
+earlier work is done. Rules of their own name a controller that is missing, and requests that are refused.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _finding(seen: Observed, window: Window) -> Finding:
     sent = [one for one in seen.within(window) if one.category == "object" and one.verb != "watch"]
     written = Counter((one.resource, one.object) for one in sent if one.changes)
-    again = [key for key, number in written.items() if number >= _AGAIN]
+    again = {key for key, number in written.items() if number >= _AGAIN}
     reconciled = _reconciles(seen, window)
-    stall = f"{window.phase} made no progress for {window.seconds:.0f} s, in which nobody else changed anything"
+    stall = f"{window.phase} made no progress for {window.seconds:.0f} s, in which nothing else changed"
     often = ", ".join(f"{number:,} of {controller}" for controller, number in reconciled.most_common(3))
     evidence = [f"reconciles in that time: {often}"] if often else []
     if again:
-        wrote = Counter(one.what for one in sent if one.changes).most_common(3)
+        wrote = Counter(one.what for one in sent if one.changes and (one.resource, one.object) in again).most_common(3)
         resource, (namespace, name) = max(again, key=lambda key: written[key])
         most = written[resource, (namespace, name)]
         return Finding(
@@ -53,12 +54,14 @@ def _finding(seen: Observed, window: Window) -> Finding:
             f" ({', '.join(f'{number:,} {what}' for what, number in wrote)}): its writes wake itself",
             evidence=(
                 f"{resource} {namespace}/{name}: {most:,} times".replace(" /", " "),
-                *([f"what changes in them: {changes}"] if (changes := _changes(seen, window, set(again))) else []),
+                *([f"what changes in them: {changes}"] if (changes := _changes(seen, window, again)) else []),
                 *evidence,
             ),
             check="hot_loop()",
         )
-    if len(sent) >= _RATE * window.seconds or reconciled.total() >= _RATE * window.seconds:
+    half = window._replace(start=(window.start + window.end) // 2)
+    asks = sum(window.half(one.received) for one in sent), _reconciles(seen, half).total()
+    if max(asks) >= _RATE * half.seconds:
         asked = ", ".join(
             f"{number:,} {what}" + f" (answered {code})" * (code >= 400)
             for (what, code), number in Counter((one.what, one.code if one.refused else 0) for one in sent).most_common(

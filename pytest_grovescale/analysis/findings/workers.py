@@ -6,9 +6,9 @@ that wait for something of the operator's own: a lock, a sleep, a poll for a con
 keeps its key and its place. (Little's law: the number under way on average is the sum of their times over the time.)
 
 No false alarm: while the operator runs or waits for a core, all of its workers may wait for its one event loop, and
-none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more
-that other programs did not disturb; a client-side rate limit, which is such a wait, is named as what it is; a queue
-counts at rest.
+none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more;
+beside other programs without as many as the API server had threads that waited for a core, and not where these and the
+operator's were many; a client-side rate limit, which is such a wait, is named as what it is; a queue counts at rest.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...exposition.families import parse
+from ..bottlenecks.cpu_clocks import API_SERVER
 from ..phase_result import PhaseResult
 from ..result import OPERATOR, Finding
 from .observed import Observed, Span
@@ -36,7 +37,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if waits:
         yield max(waits, key=lambda wait: (wait.keys > 0, wait.share)).finding()
     for span in seen.spans:
-        yield from _of_phase(span.phase, explained=bool(waits) or seen.contended(span))
+        yield from _of_phase(span.phase, explained=bool(waits) or seen.slowed(span))
     yield from _never_empty(seen)
 
 
@@ -49,10 +50,12 @@ class _Wait(NamedTuple):
     working: float
     """Share of the time in which the operator ran or was runnable: with one event loop, all its workers wait then."""
     keys: int
+    held_up: float = 0.0
+    """Threads of the API server that waited for a core: so many requests may have waited before the log has them."""
 
     @property
     def surplus(self) -> float:
-        return self.busy * (1 - self.working) - self.under_way
+        return self.busy * (1 - self.working) - self.under_way - self.held_up
 
     @property
     def share(self) -> float:
@@ -77,7 +80,7 @@ class _Wait(NamedTuple):
 def _waiting(seen: Observed, span: Span) -> _Wait | None:
     cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
     limited = any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks)
-    if cpu is None or limited or not seen.log_whole or not seen.operator or seen.contended(span):
+    if cpu is None or limited or not seen.log_whole or not seen.operator or seen.slowed(span):
         return None
     if span.phase.seconds < _LONG_ENOUGH_S or any(row.busy_workers is None for row in span.phase.workers):
         return None
@@ -87,6 +90,7 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
         under_way=seen.under_way(span),
         working=min(1.0, cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds),
         keys=max((row.depth_max or 0 for row in span.phase.workers), default=0),
+        held_up=(seen.kept_from_cores(span, API_SERVER) or 0.0) if seen.contended(span) else 0.0,
     )
     return found if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy) else None
 

@@ -32,6 +32,7 @@ class ObjectsSeen:
         self._known: dict[str, set[tuple[str, str]]] = defaultdict(set)
         self._names: set[str] = set()
         self._owned: set[str] = set()
+        self._without_owner: set[str] = set()
 
     def feed(self, record: rec.AnyRecord) -> None:
         """Take in the next record."""
@@ -43,6 +44,8 @@ class ObjectsSeen:
                 self._names.update(filter(None, (name, record.uid)))
                 if record.owner or self._resources[watch] == "pods":
                     self._owned.update(filter(None, (name, record.uid)))
+                elif record.owner == "":
+                    self._without_owner.update(filter(None, (name, record.uid)))
                 if key not in known:
                     known.add(key)
                     self._times[self._resources[watch]].append(record.at)
@@ -64,8 +67,9 @@ class ObjectsSeen:
         return [value for value in values if names_one(value)]
 
     def owned(self, values: Iterable[str]) -> list[str]:
-        """Return the values that are the name or UID of a pod, or of another object that has an owner."""
-        return [value for value in values if value.rpartition("/")[2] in self._owned]
+        """Return the values that are the name or UID of a pod or of objects with an owner, and of no object without."""
+        owned = self._owned - self._without_owner
+        return [value for value in values if value.rpartition("/")[2] in owned]
 
     def count(self, resource: str, at: int) -> int:
         """Return how many objects of a resource had been seen by a moment of the recorder's clock, ns."""

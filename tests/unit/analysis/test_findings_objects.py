@@ -29,7 +29,7 @@ def clique(sim: Simulation, name: str, ms: float, *, finalizers: tuple[str, ...]
     if CLIQUES not in sim.watch_ids:
         sim.watch(CLIQUES, 6)
     sim.request(ms, verb="create", resource="cliques", group="a.io", namespace="t", name=name, code=201)
-    shown(sim, name, ms + 10, "added", owner="uid-pcs", finalizers=list(finalizers), **parts)
+    shown(sim, name, ms + 10, "added", finalizers=list(finalizers), **{"owner": "uid-pcs", **parts})
 
 
 def shown(sim: Simulation, name: str, ms: float, change: Any = "modified", **parts: Any) -> None:
@@ -214,6 +214,51 @@ def test_a_finalizer_that_stays_longer_than_needed(wait: int, finalizer: str, wr
     assert ids(sim) == ({"pacing"} if wrong else set())
 
 
+@pytest.mark.parametrize(("wait", "asked", "wrong"), [(2000, 0, True), (2000, 1900, False), (200, 0, False)])
+def test_a_finalizer_that_does_not_wait_for_children(wait: int, asked: int, wrong: bool) -> None:
+    """The collector takes the children after their owner; only what the operator itself wrote to them explains time."""
+    sim = settled()
+    idle_cpu(sim)
+    at = IDLE + 100
+    for number in range(8):
+        clique(sim, f"c-{number}", 200, finalizers=("a.io/mine",))
+        clique(sim, f"child-{number}", 300, owner=f"uid-c-{number}")
+        shown(sim, f"c-{number}", at, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+        if asked:
+            parts: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
+            sim.request(at + asked + number, verb="delete", name=f"child-{number}", **parts)
+        shown(sim, f"c-{number}", at + wait + 20 * number, "deleted")
+        shown(sim, f"child-{number}", at + wait + 1000 + 20 * number, "deleted")
+    assert ("pacing" in ids(sim)) == wrong
+
+
+def test_a_finalizer_behind_others_that_are_worked_through_is_no_pause() -> None:
+    sim = settled()
+    idle_cpu(sim)
+    at = IDLE + 100
+    for number in range(8):
+        clique(sim, f"c-{number}", 200, finalizers=("a.io/mine",))
+        shown(sim, f"c-{number}", at, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+        sim.request(at + 250 * number, took=249, verb="get", resource="cliques", group="a.io", namespace="t", name="x")
+        shown(sim, f"c-{number}", at + 2000, "deleted")
+    assert "pacing" not in ids(sim)
+
+
+@pytest.mark.parametrize(("kind", "wrong"), [("content", False), ("none", True), ("time", True)])
+def test_writes_after_a_trigger_that_may_have_been_due_are_news(kind: rec.DifferenceKind, wrong: bool) -> None:
+    """The deployment ended a moment before the trigger: a status that changes then tells of the last pod."""
+    sim = settled()
+    trigger = DEPLOYED + 21
+    parts: dict[str, Any] = {"verb": "patch", "resource": "cliques", "group": "a.io", "subresource": "status"}
+    for number in range(20):
+        clique(sim, f"c-{number}", 200)
+        shown(sim, f"c-{number}", trigger - 300)
+        sim.request(trigger + 100 + number, namespace="t", name=f"c-{number}", **parts)
+        shown(sim, f"c-{number}", trigger + 110 + number, difference=rec.Difference(kind=kind, paths=["status.ready"]))
+    gone(sim)
+    assert ("noop-work" in ids(sim)) == wrong
+
+
 @pytest.mark.parametrize(
     ("numbers", "wrong"),
     [
@@ -373,6 +418,38 @@ def test_what_the_log_says(label: str, count: int, severity: str | None) -> None
     sim = settled()
     sim.add(rec.Mark(at=sim.at(DELETED + 950), label=label, count=count, detail="operator.log:7"))
     assert [one.severity for one in found(sim) if one.id == "operator-log"] == ([severity] if severity else [])
+
+
+def test_a_log_of_many_short_lines() -> None:
+    sim = settled()
+    for label, count in (("log-lines", 9_000), ("log-bytes", 300_000)):
+        sim.add(rec.Mark(at=sim.at(DELETED + 950), label=label, count=count))
+    assert [one.severity for one in found(sim) if one.id == "operator-log"] == ["waste"]
+
+
+@pytest.mark.parametrize(
+    ("goals", "collections", "wrong"),
+    [
+        ((5, 22, 28), (3, 9, 12), True),
+        # It shrinks with the objects.
+        ((5, 40, 28), (3, 9, 12), False),
+        # No collection since the deletion began.
+        ((5, 22, 28), (3, 12, 12), False),
+        ((5, 7, 8), (3, 9, 12), False),
+        ((20, 25, 30), (3, 9, 12), False),
+    ],
+)
+def test_a_heap_that_does_not_shrink_with_the_workload(
+    goals: tuple[int, int, int], collections: tuple[int, int, int], wrong: bool
+) -> None:
+    sim = settled()
+    edges = ("start:deploy", "start:delete", rec.SETTLED)
+    for name, values in (
+        ("go_memstats_next_gc_bytes", [goal * 1e6 for goal in goals]),
+        ("go_gc_duration_seconds_count", [float(count) for count in collections]),
+    ):
+        scrape(sim, "gauge", name, dict(zip(edges, values, strict=True)))
+    assert ("initial-state" in ids(sim)) == wrong
 
 
 def cycled(sim: Simulation, values: list[int], field: str = "rss_bytes", *, warm_up: int = 1) -> None:
