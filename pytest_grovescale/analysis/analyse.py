@@ -15,7 +15,7 @@ from ..recording import journal
 from ..recording.evaluation import count_leaves
 from ..recording.records import AnyRecord, Closed, CpuRead, Lines, Mark
 from .api_faults import ApiFaults, faults_of_phase
-from .api_requests import Traffic, api_rows, client_requests_of_phase, missing_rights, triggers_of
+from .api_requests import Traffic, api_rows, client_requests_of_phase, missing_rights, triggers_of, write_effects
 from .audit_times import WriteLog
 from .blocked_workers import read_dump, stack_groups, workers_of_phase
 from .bottlenecks.attribution import bottlenecks_of_phase
@@ -39,7 +39,7 @@ from .milestones import floors_of, milestones_of_phase, watch_lag
 from .phase_result import ApiRow, LateResult, MarkResult, Outcome, PhaseResult
 from .pod_placement import pod_places
 from .profiles.phase_profiles import profiles_of_phase, with_tables
-from .reconciles import reconciles_of_phase
+from .reconciles import counts_none, reconciles_of_phase
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR, Evidence, RecorderCost, Result, TestResult
 from .timeline import Timeline, timeline_of
@@ -355,7 +355,9 @@ def phase_result(
         identities_seen=traffic.identities_seen(phase),
         triggers=sum(count for _, count in triggers_of(contents, phase)),
         trigger_writes=None if hole else traffic.trigger_writes(phase),
+        counts_no_reconciles=counts_none(contents, phase),
         written=traffic.written(phase) if triggers_of(contents, phase) else (),
+        write_effects=None if hole else write_effects(contents, phase, traffic.requests(phase)),
         late=late_of_phase(phase),
         marks=marks_of_phase(contents, phase),
         incidents=incidents_of_phase(contents, phase, happened),

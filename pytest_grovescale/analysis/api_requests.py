@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..exposition.families import parse
 from ..recording.records import ObjectRef, Request
 from .metrics.counters import growth_within, process_lifetimes
-from .phase_result import ApiRow, Category, ClientRow
+from .phase_result import ApiRow, Category, ClientRow, WriteEffects
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR
@@ -40,6 +40,9 @@ HARNESS = "harness"
 WRITTEN_SHOWN = 10
 
 FAMILY = "rest_client_requests_total"
+
+_EVENT_LATE_NS = 1_000_000_000
+"""How long after a phase a watch may still deliver a change that was made in it."""
 
 
 class Kind(NamedTuple):
@@ -205,6 +208,37 @@ class Traffic:
             for request in sorted(writes, key=lambda write: write.received_wall)
         )
         return tuple(itertools.islice(dict.fromkeys(refs), WRITTEN_SHOWN))
+
+
+def write_effects(contents: Contents, phase: PhaseSpan, requests: Iterable[Request]) -> WriteEffects | None:
+    """Return what the operator's writes did in a phase with triggers; None where no written object is watched.
+
+    ``requests``: those of the phase.
+    """
+    triggers = triggers_of(contents, phase)
+    if not triggers:
+        return None
+    begin, until = triggers[0][0], contents.end_of(phase) + _EVENT_LATE_NS
+    identities = contents.opened.identities
+    writes: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
+    for one in requests:
+        succeeded = one.verb in ("update", "patch") and one.code == HTTPStatus.OK and not one.dry_run
+        if succeeded and one.completed_wall - contents.clock.offset(one.at) >= begin:
+            writes[one.user][one.qualified, one.namespace, one.name] += 1
+    own, of_harness = writes[identities.get(OPERATOR, "")], writes[identities.get(HARNESS, "")]
+    counted = wasted = 0
+    for story in contents.watches.values():
+        spec = story.opened.spec
+        if spec.label_selector or spec.field_selector or story.gaps:
+            continue
+        for (namespace, name), events in story.objects.items():
+            key = spec.resource, namespace, name
+            if number := own.pop(key, 0):
+                changes = sum(begin <= event.at <= until and event.change == "modified" for event in events)
+                counted += number
+                # What the harness writes changes an annotation.
+                wasted += max(0, number - max(0, changes - of_harness[key]))
+    return WriteEffects(writes=counted, without_effect=wasted) if counted else None
 
 
 def triggers_of(contents: Contents, phase: PhaseSpan) -> list[tuple[int, int]]:

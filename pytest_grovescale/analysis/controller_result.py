@@ -6,16 +6,16 @@ from typing import Literal
 
 import msgspec
 
-ReconcileSource = Literal["controller-runtime", "work-queue"]
-"""The operator's counter of reconciles: ``controller_runtime_reconcile_total``, or
-``workqueue_work_duration_seconds_count``: items that workers have taken from a client-go queue and given back."""
+ReconcileSource = Literal["controller-runtime", "java-operator-sdk", "kube-rs", "work-queue", "declared"]
+"""The library whose counter it is, or ``declared``: the one that the operator's definition names; see
+`reconcile_counters`. ``work-queue``: items that workers have taken from a client-go queue and given back."""
 
 
 class ReconcileRow(msgspec.Struct, frozen=True, kw_only=True):
     controller: str
     """The controller, or the work queue that is named after it."""
     result: str
-    """How it ended; empty where the operator's counters do not show it (work queues)."""
+    """How it ended; empty where the operator's counter does not show it."""
     count: int
     lower_bound: bool = False
     """The counter was reset in the phase: the count is a lower bound."""

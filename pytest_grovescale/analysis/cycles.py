@@ -12,7 +12,7 @@ from ..exposition.families import parse
 from ..recording.records import CYCLES, cycle_edge
 from .api_requests import open_watches
 from .metrics.history import TargetHistory
-from .reconciles import RECONCILES
+from .reconcile_counters import RECONCILES
 from .recording_index import Contents
 from .result import OPERATOR, CycleResult
 

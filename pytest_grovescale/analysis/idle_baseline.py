@@ -10,12 +10,12 @@ from typing import NamedTuple
 from ..errors import NotMeasuredError
 from . import figures
 from .phase_result import PhaseResult
-from .reconciles import RECONCILES, WORK_ITEMS
+from .reconcile_counters import RECONCILES, WORK_ITEMS
 from .result import TestResult
 
 SERVE_RECONCILES = (
-    f"An operator is counted by {RECONCILES} or {WORK_ITEMS}: serve one of them, and name the endpoint under `metrics:`"
-    " in its definition."
+    f"Name the operator's endpoint under `metrics` in its definition. It is counted by {RECONCILES}, {WORK_ITEMS} or"
+    " the counters of the Java Operator SDK; name another one there: reconciles: {counter: …}."
 )
 
 

@@ -366,6 +366,16 @@ class BottleneckRow(msgspec.Struct, frozen=True, kw_only=True):
     """Source of the figure, in words."""
 
 
+class WriteEffects(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator's successful updates and patches from the first trigger on did to their objects."""
+
+    writes: int
+    """Those to objects of watched collections."""
+    without_effect: int
+    """Those that left the object as it was, in the same resourceVersion: more writes than the watch has changes. A
+    lower bound where others than the harness write, too."""
+
+
 class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     outcome: Outcome
@@ -398,10 +408,14 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """Identities that the audit log named from the recording's start to this phase's end."""
     triggers: int = 0
     """No-op triggers that the harness marked."""
+    counts_no_reconciles: bool = False
+    """Whether the operator counts none at all: it serves no metrics, or no counter that is known."""
     trigger_writes: int | None = None
     """Successful object writes by the harness from the first trigger on; None without a complete audit log."""
     written: tuple[ObjectRef, ...] = ()
     """The first 10 objects that the operator wrote to in a phase with triggers, as far as the audit log names them."""
+    write_effects: WriteEffects | None = None
+    """Of a phase with triggers; None without a complete audit log, and where no written object is watched."""
     late: tuple[LateResult, ...] = ()
     marks: tuple[MarkResult, ...] = ()
     incidents: tuple[IncidentResult, ...] = ()

@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
-from ..exposition.families import parse
-from .controller_result import ReconcileRow, ReconcileSource
+from ..recording.records import ReconcileCounter
+from .controller_result import ReconcileRow
+from .reconcile_counters import RECONCILES, Counted, counted_by
 from .recording_index import Contents, PhaseSpan, Snapshot
 from .result import NO_OPERATOR, OPERATOR
 
-RECONCILES = "controller_runtime_reconcile_total"
-WORK_ITEMS = "workqueue_work_duration_seconds_count"
-# Best first: an operator built with controller-runtime has both, and only the first has the results of reconciles.
-_FAMILIES: tuple[tuple[str, str, ReconcileSource], ...] = (
-    (RECONCILES, "controller", "controller-runtime"),
-    (WORK_ITEMS, "name", "work-queue"),
-)
-# Work queues of k8s.io/apiserver (pkg/server/dynamiccertificates, pkg/authentication/request/headerrequest), in every
-# operator that serves with its help. They check certificates once a minute: that is no reconcile, and counting it would
-# falsely prove that the operator handled a trigger.
-LIBRARY_QUEUES = (
-    "DynamicCABundle-",
-    "DynamicConfigMapCABundle-",
-    "DynamicServingCertificateController",
-    "RequestHeaderAuthRequestController",
-)
+_NO_COUNTER = f"the operator's metrics have no {RECONCILES}, and no other counter of reconciles that is known"
 
 _NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]")
 _SUFFIX = re.compile(r"(?<=.)(controller|reconciler)$")
@@ -36,61 +22,50 @@ _SUFFIX = re.compile(r"(?<=.)(controller|reconciler)$")
 def reconciles_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[tuple[ReconcileRow, ...], str]:
     """Return reconciles between the operator's scrapes at the phase's edges, or nothing and why not.
 
-    An operator that is not built with controller-runtime is counted by its work queues: each item that a worker has
-    taken and given back is one reconcile of the controller that the queue is named after.
+    By the counter that the operator's definition names, or the best of `reconcile_counters`.
     """
     start, end = phase.scrape_start.get(OPERATOR), phase.scrape_end.get(OPERATOR)
     if start is None or end is None:
         return (), why_not_scraped(contents, phase, OPERATOR, start, end)
     restarted = _restarted(contents, phase, start, end)
-    for family, label, source in _FAMILIES:
-        if rows := _rows(start, end, family, label, source, restarted=restarted):
-            until = contents.end_of(phase)
-            objects = {
-                name: objects_of(contents, name, phase.start, until) for name in {row.controller for row in rows}
-            }
-            rows = [msgspec.structs.replace(row, objects=objects[row.controller]) for row in rows]
-            return tuple(sorted(rows, key=lambda row: (row.controller, row.result))), ""
-    return (), f"the operator's metrics have no {RECONCILES} and no {WORK_ITEMS}"
+    declared = contents.opened.reconciles
+    rows = _rows(start, end, declared, restarted=restarted)
+    if not rows:
+        return (), f"the operator's metrics have no {declared.counter}" if declared else _NO_COUNTER
+    until = contents.end_of(phase)
+    objects = {name: objects_of(contents, name, phase.start, until) for name in {row.controller for row in rows}}
+    rows = [msgspec.structs.replace(row, objects=objects[row.controller]) for row in rows]
+    return tuple(sorted(rows, key=lambda row: (row.controller, row.result))), ""
 
 
-def _rows(
-    start: Snapshot, end: Snapshot, family: str, label: str, source: ReconcileSource, *, restarted: bool
-) -> list[ReconcileRow]:
-    rows = []
-    for series, value in end.samples.items():
-        labels = _labels(series, family, label)
-        if labels is None:
-            continue
-        count, reset = _increase(start.samples.get(series, 0.0), value, restarted=restarted)
-        rows.append(
-            ReconcileRow(
-                controller=labels.get(label, ""),
-                result=labels.get("result", ""),
-                count=round(count),
-                lower_bound=reset,
-                source=source,
-            )
+def counts_none(contents: Contents, phase: PhaseSpan) -> bool:
+    """Return whether the operator counts no reconciles at all: it serves no metrics, or none of the known counters."""
+    if contents.opened.reconciles is not None or contents.opened.parameters.get("operator") == NO_OPERATOR:
+        return False
+    start, end = phase.scrape_start.get(OPERATOR), phase.scrape_end.get(OPERATOR)
+    if start is None or end is None:
+        scraped = OPERATOR in contents.metrics.targets
+        return not scraped and not any(failure.source == f"scrape:{OPERATOR}" for failure in contents.failures)
+    return not counted_by(end.samples)
+
+
+def _rows(start: Snapshot, end: Snapshot, declared: ReconcileCounter | None, *, restarted: bool) -> list[ReconcileRow]:
+    """Return the growth of all series of the operator's counter, summed by controller and result."""
+    counts: dict[Counted, tuple[float, bool]] = {}
+    for series, counted in counted_by(end.samples, declared).items():
+        grown, reset = _increase(start.samples.get(series, 0.0), end.samples[series], restarted=restarted)
+        before, lower_bound = counts.get(counted, (0.0, False))
+        counts[counted] = before + grown, lower_bound or reset
+    return [
+        ReconcileRow(
+            controller=counted.controller,
+            result=counted.result,
+            count=round(count),
+            lower_bound=lower_bound,
+            source=counted.source,
         )
-    return rows
-
-
-def _labels(series: str, family: str, label: str) -> Mapping[str, str] | None:
-    """Return the labels of a series that counts reconciles; None for any other, and for a library's own queue."""
-    if not series.startswith(family + "{"):
-        return None
-    labels = parse(series).labels
-    return None if label == "name" and labels.get(label, "").startswith(LIBRARY_QUEUES) else labels
-
-
-def counters_of(served: Iterable[str]) -> dict[str, str]:
-    """Return series → controller, of the series that count reconciles, by the best counter that is served."""
-    names = list(served)
-    for family, label, _ in _FAMILIES:
-        found = {name: labels.get(label, "") for name in names if (labels := _labels(name, family, label)) is not None}
-        if found:
-            return found
-    return {}
+        for counted, (count, lower_bound) in counts.items()
+    ]
 
 
 def objects_of(contents: Contents, controller: str, start: int, end: int) -> int | None:

@@ -18,6 +18,7 @@ from ..errors import GrovescaleError, RecordingError
 from ..recording import records as rec
 from ..recording.evaluation import Engine
 from ..recording.records import ClockStep
+from . import reconcile_counters
 from .metrics.history import MetricsHistory
 
 STEP_DOUBT_NS = 2_000_000_000
@@ -50,19 +51,17 @@ class WallClock:
 
 
 KEPT_SERIES = (
-    "controller_runtime_reconcile_total{",
     "controller_runtime_max_concurrent_reconciles{",
     "rest_client_rate_limiter_duration_seconds_sum{",
     "rest_client_request_duration_seconds_sum{",
     "rest_client_request_duration_seconds_count{",
     "workqueue_queue_duration_seconds_sum{",
     "workqueue_work_duration_seconds_sum{",
-    "workqueue_work_duration_seconds_count{",
     "apiserver_terminated_watchers_total{",
     "process_start_time_seconds",
     "container_cpu_cfs_throttled_seconds_total{",
 )
-"""Prefixes of the series that figures are derived from; the others of a scrape are not kept."""
+"""Prefixes of the series that figures are derived from, beside counters of reconciles; others are not kept."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +309,7 @@ class Contents:
         series = self._series[record.target]
         for name in record.gone:
             series.pop(name, None)
-        series.update((name, value) for name, value in record.samples.items() if name.startswith(KEPT_SERIES))
+        series.update((name, value) for name, value in record.samples.items() if self._keeps(name))
         served = self._served[record.target]
         served.difference_update(record.gone)
         served.update(record.samples, record.special)
@@ -319,6 +318,10 @@ class Contents:
             self._open_or_next(name).scrape_start[record.target] = Snapshot(record.at, dict(series), len(served))
         elif edge == "end" and (phase := self._last(name)) is not None:
             phase.scrape_end.setdefault(record.target, Snapshot(record.at, dict(series), len(served)))
+
+    def _keeps(self, series: str) -> bool:
+        declared = self._opened.reconciles if self._opened is not None else None
+        return series.startswith(KEPT_SERIES) or reconcile_counters.is_kept(series.partition("{")[0], declared)
 
     def counts(self, phase: PhaseSpan) -> dict[str, int]:
         """Return milestone → count at the phase's end, or by now while it is open."""

@@ -1,15 +1,16 @@
 """What a reconcile with nothing to do costs the API server, and how many a trigger makes.
 
 "No writes" takes more than silence: a complete audit log that knows the identity, the trigger's own write in it, and a
-reconcile after it. Without one of them the verdict is inconclusive. On a cluster without an audit log, the operator's
-own count of its requests can prove that there were none; see `api_requests`. Reconciles are counted by the operator's
-metrics, scraped at the phase's edges. A trigger without a reconcile proves neither too many nor too few.
+reconcile after it. Without one of them the verdict is inconclusive. An operator that counts no reconciles at all (see
+`reconcile_counters`) is judged by the log alone, and the evidence says so. On a cluster without an audit log, the
+operator's own count of its requests can prove that there were none; see `api_requests`. Reconciles are counted by the
+operator's metrics, scraped at the phase's edges. A trigger without a reconcile proves neither too many nor too few.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ..analysis import figures
 from ..analysis.api_requests import OBJECT_WRITES, READS
@@ -35,7 +36,7 @@ class NoopWrites(Check, tag="noop_writes", frozen=True, kw_only=True):
     def judge(self, run: Run) -> Outcome:
         phase = steady_phase(run.test, self.phase)
         written = [f"wrote {ref.resource} {'/'.join(filter(None, (ref.namespace, ref.name)))}" for ref in phase.written]
-        more = written if self.identity == "operator" else []
+        more = [*written, *_effects(phase)] if self.identity == "operator" else []
         return _requests("object writes", self.identity, phase, OBJECT_WRITES, self.max, more)
 
 
@@ -113,10 +114,25 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
         return next(iter(worst), outcomes[0])
 
 
+_BY_LOG = "judged by the audit log alone: the operator counts no reconciles, so none after the trigger is proven"
+
+
+def _effects(phase: PhaseResult) -> Iterator[str]:
+    """Yield whether a no-op's writes changed anything: one without effect has another cure than one that changes."""
+    effects = phase.write_effects
+    if effects is None:
+        return
+    writes = f"of {effects.writes:,} updates and patches"
+    if effects.without_effect:
+        yield f"{effects.without_effect:,} {writes} changed nothing: they apply what is there; compare before writing"
+    if changing := effects.writes - effects.without_effect:
+        yield f"{changing:,} {writes} changed their object, for a trigger that asks for no change"
+
+
 def _requests(
     what: str, identity: str, phase: PhaseResult, verbs: Collection[str], bound: int, written: Sequence[str] = ()
 ) -> Outcome:
-    subject, doubts = f"{what} by {identity}", steady_doubts(phase)
+    subject, doubts = f"{what} by {identity}", steady_doubts(phase, by_log=True)
     try:
         traffic = figures.api(phase, identity)
     except NotMeasuredError as error:
@@ -132,7 +148,7 @@ def _requests(
         traffic.object_reads if verbs is READS else traffic.object_writes,
         bound,
         doubts=doubts,
-        evidence=[*largest, *written, *by_controller(phase)],
+        evidence=[*largest, *written, *by_controller(phase), *([_BY_LOG] if phase.counts_no_reconciles else [])],
     )
 
 

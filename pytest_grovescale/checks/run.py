@@ -105,9 +105,12 @@ def unfinished(phase: PhaseResult) -> list[str]:
     return [] if phase.outcome == "passed" else [f"the phase did not pass: {phase.outcome}"]
 
 
-def steady_doubts(phase: PhaseResult) -> list[str]:
-    """Return why a steady-state phase cannot pass: what is doubtful about its triggers, and that it did not finish."""
-    return [*figures.trigger_doubts(phase), *unfinished(phase)]
+def steady_doubts(phase: PhaseResult, *, by_log: bool = False) -> list[str]:
+    """Return why a steady-state phase cannot pass: what is doubtful about its triggers, and that it did not finish.
+
+    ``by_log``: as for `figures.trigger_doubts`.
+    """
+    return [*figures.trigger_doubts(phase, by_log=by_log), *unfinished(phase)]
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

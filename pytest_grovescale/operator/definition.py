@@ -45,6 +45,7 @@ FOLDER = "fixtures/operators"
 
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _FILE_NAME = re.compile(r"[\w.-]+")
 # The harness creates this one in the same folder.
 _TAKEN = ("kubeconfig", "token", "certs")
@@ -136,6 +137,8 @@ def _check_scalars(written: OperatorFile, fail: Fail) -> None:
     for index, target in enumerate(written.targets):
         if target.interval is not None:
             durations_["targets", index, "interval"] = target.interval
+    if written.reconciles is not None:
+        _check_reconciles(written, fail)
     for path, value in durations_.items():
         try:
             durations.seconds(value)
@@ -150,6 +153,17 @@ def _check_scalars(written: OperatorFile, fail: Fail) -> None:
         raise fail(("limits", "cores"), "at least one core")
     if written.limits.gomaxprocs is not None and written.limits.gomaxprocs < 1:
         raise fail(("limits", "gomaxprocs"), "at least 1")
+
+
+def _check_reconciles(written: OperatorFile, fail: Fail) -> None:
+    counter = written.reconciles
+    assert counter is not None
+    if (written.metrics if written.pod is None else written.pod.metrics) is None:
+        raise fail(("reconciles",), "there are no metrics to read it from", "Name the operator's endpoint: `metrics:`.")
+    for field in ("counter", "controller_label", "result_label"):
+        name = getattr(counter, field)
+        if not _METRIC_NAME.fullmatch(name) and (name or field == "counter"):
+            raise fail(("reconciles", field), f"{name!r} is no name in Prometheus' format", "Write it as it is served.")
 
 
 def _check_process(written: OperatorFile, fail: Fail) -> None:

@@ -221,6 +221,18 @@ class Trigger(_Part, frozen=True, kw_only=True):
     generation, and are copied to its ReplicaSets."""
 
 
+class Reconciles(_Part, frozen=True, kw_only=True):
+    """The counter of reconciles of an operator whose library serves none that is known; see
+    `analysis.reconcile_counters`."""
+
+    counter: str
+    """Name in its metrics: ``shop_reconciles_total``."""
+    controller_label: str = ""
+    """Label with the controller's name; empty: all are of one controller, named as the operator."""
+    result_label: str = ""
+    """Label with the result, ``error`` for one that failed; empty: it has none."""
+
+
 class Limits(_Part, frozen=True, kw_only=True):
     """Resource limits of the process; default: none."""
 
@@ -269,6 +281,7 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     readiness: Readiness | None = None
     """Readiness of a process; pods have their own, and count as ready when their Deployment is rolled out."""
     metrics: Metrics | None = None
+    reconciles: Reconciles | None = None
     targets: list[FurtherTarget] = []
     """Further targets to scrape, for checks and for a Prometheus of the run."""
     pprof: Endpoint | None = None

@@ -49,6 +49,18 @@ class ObjectRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
 
 
+class ReconcileCounter(msgspec.Struct, frozen=True, kw_only=True):
+    """The counter of an operator's reconciles."""
+
+    counter: str
+    """Name of the series: ``shop_reconciles_total``."""
+    controller_label: str = ""
+    """Label with the controller's name; empty: all are of `controller`."""
+    result_label: str = ""
+    """Label with the result, ``error`` for one that failed; empty: it has none."""
+    controller: str = ""
+
+
 class Opened(Record, tag="opened", frozen=True, kw_only=True):
     schema_version: int
     run: str
@@ -74,6 +86,8 @@ class Opened(Record, tag="opened", frozen=True, kw_only=True):
     """Share of the machine's cores that other programs and steal may take before figures count as inflated."""
     findings_off: dict[str, str] = {}
     """Rules of findings that the operator's definition switches off → its reason."""
+    reconciles: ReconcileCounter | None = None
+    """The counter of reconciles that the operator's definition names."""
     simulated_nodes: dict[str, int] = {}
     """Prefix → number of nodes created for this run, named ``<prefix>-0`` and so on, on a cluster that also has other
     nodes. Empty: all of its nodes are simulated."""

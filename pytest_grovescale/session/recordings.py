@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from .. import __version__, log_files, options, redaction
@@ -29,6 +30,7 @@ from ..prometheus.statistics import Live
 from ..recording import records
 from ..recording.machine import machine
 from ..recording.recorder import Recorder, RecorderConfig
+from ..recording.records import ReconcileCounter
 from .run_folder import RunFolder, is_open, recorder_log
 from .test_config import measured, node_id, operator_parameters
 
@@ -87,6 +89,7 @@ def start_recorder(
         profiled=profiled,
         contention_limit=contention_limit,
         findings_off=definition.findings if definition else {},
+        reconciles=_reconciles(definition),
         simulated_nodes=cluster.pools,
     )
     config = RecorderConfig(
@@ -111,6 +114,12 @@ def processes_files(cluster: Cluster, operator: Operator | None) -> list[Path]:
     """Return the process lists that a recorder measures: the cluster's, and those of the operator's pods."""
     pods = [operator.processes_file] if isinstance(operator, OperatorPods) else []
     return [cluster.processes_file, *_component_files(cluster), *pods]
+
+
+def _reconciles(definition: OperatorDefinition | None) -> ReconcileCounter | None:
+    if definition is None or definition.reconciles is None:
+        return None
+    return ReconcileCounter(**msgspec.structs.asdict(definition.reconciles), controller=definition.name)
 
 
 def _component_files(cluster: Cluster) -> list[Path]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ...recording.records import Request
 from ...recording.worker_history import Reading, WorkerHistory
 from ..api_requests import category_of, counted
-from ..reconciles import LIBRARY_QUEUES
+from ..reconcile_counters import LIBRARY_QUEUES
 from ..recording_index import Contents, PhaseSpan, WallClock
 from ..result import OPERATOR
 from .cpu_clocks import Window, demands

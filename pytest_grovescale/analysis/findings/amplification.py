@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ...exposition.families import parse
 from ..api_requests import triggers_of
-from ..reconciles import counters_of, is_of, objects_of
+from ..reconciles import is_of, objects_of
 from ..result import Finding
 from ..run_metrics import WINDOW
 from .noop_work import by_controller, caused_by_triggers, triggered_itself
@@ -160,7 +160,7 @@ def _growing(seen: Observed) -> Iterator[Finding]:
     """Yield the controller whose reconciles for each change grow with the number of objects, within the run."""
     if seen.target is None:
         return
-    controllers = set(counters_of(seen.target.series).values())
+    controllers = set(seen.reconcile_counters.values())
     for controller in sorted(controllers):
         intervals = [
             one for one in _intervals(seen, controller) if one.changes >= _CHANGES and one.objects and one.reconciles
@@ -198,7 +198,7 @@ def _intervals(seen: Observed, controller: str) -> Iterator[_Interval]:
     target = seen.target
     if target is None:
         return
-    series = [name for name, of in counters_of(target.series).items() if of == controller]
+    series = [name for name, of in seen.reconcile_counters.items() if of == controller]
     changed = sorted(one.completed for one in seen.all_requests if one.changes)
     lives = [life for of_kind in seen.lives.values() for life in of_kind]
     came, went = sorted(one.events[0].at for one in lives), sorted(filter(None, (one.gone_at() for one in lives)))
@@ -235,7 +235,7 @@ def _after_the_end(seen: Observed) -> Iterator[Finding]:
     gone = max((at for of in seen.lives.values() for life in of if (at := life.gone_at()) and at < seen.end), default=0)
     if not gone:
         return
-    for controller in sorted(set(counters_of(target.series).values())):
+    for controller in sorted(set(seen.reconcile_counters.values())):
         lives = [life for resource, of in seen.lives.items() for life in of if is_of(controller, resource)]
         if not lives or any(life.exists(seen.end) for life in lives):
             continue
@@ -244,7 +244,7 @@ def _after_the_end(seen: Observed) -> Iterator[Finding]:
             continue
         more = sum(
             (target.value(name, scrapes[-1]) or 0.0) - (target.value(name, scrapes[0]) or 0.0)
-            for name, of in counters_of(target.series).items()
+            for name, of in seen.reconcile_counters.items()
             if of == controller
         )
         if more >= _FEWEST and more > len(lives):

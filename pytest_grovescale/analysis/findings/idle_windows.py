@@ -9,7 +9,7 @@ from typing import get_args
 
 from ..controller_result import IdleController, IdleKind, IdleRow, IdleWindow
 from ..metrics.history import TargetHistory
-from ..reconciles import counters_of, objects_of
+from ..reconciles import objects_of
 from ..result import OPERATOR
 from .observed import QUIET_NS, Observed, Sent, Span, Window
 
@@ -139,7 +139,7 @@ def _scraped(seen: Observed, window: Window, span: Span) -> tuple[tuple[IdleCont
         return (), None, 0.0
     first, last = scrapes[0], scrapes[-1]
     grown: Counter[str] = Counter()
-    for series, controller in counters_of(target.series).items():
+    for series, controller in seen.reconcile_counters.items():
         now = target.value(series, last)
         if now is not None:
             by = now - (target.value(series, first) or 0.0)

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from ...exposition.families import parse
 from ...recording.records import SETTLED, ObjectSeen, Request
 from .. import contention
 from ..api_faults import ApiFaults
@@ -24,7 +23,7 @@ from ..audit_times import changes_object
 from ..bottlenecks.cpu_clocks import API_SERVER
 from ..metrics.history import TargetHistory
 from ..phase_result import PhaseResult
-from ..reconciles import RECONCILES
+from ..reconcile_counters import counters_of
 from ..recording_index import Contents, PhaseSpan, WatchStory
 from ..result import OPERATOR, WHOLE_PHASE, TestResult
 from ..run_metrics import WINDOW
@@ -468,11 +467,16 @@ class Observed:
         return sorted(event.at for life in lives for event in life.events if not event.initial)
 
     @functools.cached_property
+    def reconcile_counters(self) -> dict[str, str]:
+        """The operator's series that count reconciles → controller; empty without any."""
+        return counters_of(self.target.series, self.contents.opened.reconciles) if self.target is not None else {}
+
+    @functools.cached_property
     def reconciled(self) -> int:
         """Number of reconciles from the first scrape to the last, by the operator's own count; 0 without one."""
         if self.target is None or self.first_scrape is None:
             return 0
-        own = [series for series in self.target.series if parse(series).name == RECONCILES]
+        own = self.reconcile_counters
         first, last = self.first_scrape, len(self.target.moments) - 1
         grown = ((self.target.value(one, last) or 0) - (self.target.value(one, first) or 0) for one in own)
         return max(0, round(sum(grown)))

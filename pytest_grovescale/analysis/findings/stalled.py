@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ..reconciles import counters_of
 from ..result import Finding
 from .observed import ObjectId, Observed, Window
 
@@ -106,7 +105,7 @@ def _reconciles(seen: Observed, window: Window) -> Counter[str]:
     inside = [index for index, one in enumerate(target.moments) if window.start <= one.at <= window.end]
     if len(inside) < 2:
         return found
-    for series, controller in counters_of(target.series).items():
+    for series, controller in seen.reconcile_counters.items():
         grown = (target.value(series, inside[-1]) or 0.0) - (target.value(series, inside[0]) or 0.0)
         found[controller] += max(0, round(grown))
     return +found

@@ -13,7 +13,7 @@ from pytest_grovescale.analysis.run_metrics import default_gates, metrics_of
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.recording import records as rec
 
-from .simulated import PODS, T0, Simulation, pods
+from .simulated import PCS, PODS, T0, Simulation, pods
 
 BORN = "process_start_time_seconds"
 
@@ -107,3 +107,28 @@ def test_a_run_without_a_log_has_the_own_count_as_its_metric_and_gates_on_it() -
     assert metrics["client_requests:p"] == 8
     assert "api:p" not in metrics
     assert "client_requests:p" in default_gates(metrics).gated
+
+
+def test_a_noops_writes_are_known_to_have_changed_their_objects_or_not() -> None:
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.phase("p", 1000, 5000)
+    sim.write(PODS, "a", 900, verb="patch", fields={}, shown=False)  # before the trigger
+    sim.add(rec.Mark(at=sim.at(1100), label="trigger", count=1))
+    sim.write(PODS, "a", 1101, verb="patch", fields={}, user="harness")
+    sim.write(PODS, "a", 2000, verb="patch", fields={}, shown=False)
+    sim.write(PODS, "a", 2100, verb="update", fields={}, shown=False, subresource="status")
+    sim.write(PODS, "b", 2200, verb="update", fields={})
+    sim.write(PODS, "b", 2300, verb="patch", fields={}, shown=False, code=409)
+    sim.write(PCS, "c", 2400, verb="patch", fields={}, shown=False)  # not watched
+    effects = phase(sim).write_effects
+    assert effects is not None
+    assert (effects.writes, effects.without_effect) == (3, 2)
+
+
+def test_without_a_trigger_or_a_log_no_effect_of_writes_is_known() -> None:
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.phase("p", 1000, 5000)
+    sim.write(PODS, "a", 2000, verb="patch", fields={})
+    assert phase(sim).write_effects is None

@@ -117,6 +117,54 @@ def test_a_librarys_queue_is_no_evidence_of_a_reconcile() -> None:
     assert "no controller_runtime_reconcile_total" in only.missing["reconciles"]
 
 
+@pytest.mark.parametrize(
+    ("counter", "labels", "source"),
+    [
+        ("reconciliations_started_total", 'controller_name="shop"', "java-operator-sdk"),
+        ("operator_sdk_reconciliations_started_total", 'kind="shop",name="{object}"', "java-operator-sdk"),
+        ("shop_reconcile_runs_total", "", "kube-rs"),
+    ],
+)
+def test_counters_of_other_libraries(counter: str, labels: str, source: str) -> None:
+    """Those with a series for each object are summed."""
+    before, after = ({f"{counter}{{{labels.format(object=name)}}}": value for name in "ab"} for value in (5.0, 7.0))
+    if not labels:
+        before, after = {counter: 3.0}, {counter: 7.0}
+    found = phase((90, "start:p", before), (1001, "end:p", after))
+    (row,) = found.reconciles
+    assert (row.controller, row.count, row.source) == ("shop", 4 if "object" in labels or not labels else 2, source)
+    assert not found.counts_no_reconciles
+
+
+def test_counter_that_the_definition_names() -> None:
+    declared = rec.ReconcileCounter(counter="runs_total", controller_label="loop", result_label="how")
+    sim = Simulation()
+    sim.phase("p", 100, 1000)
+    own = {'runs_total{loop="shop",how="ok"}': 1.0, 'runs_total{loop="shop",how="error"}': 1.0, series("a"): 5.0}
+    sim.scrape(90, own, edge="start:p")
+    sim.scrape(1001, {name: value + 2 for name, value in own.items()}, edge="end:p")
+    opened, *others = sim.records()
+    assert isinstance(opened, rec.Opened)
+    found = analyse([msgspec.structs.replace(opened, reconciles=declared), *others]).phases[0]
+    assert figures.reconciles(found, "shop") == 4
+    assert figures.reconciles(found, "shop", result="error") == 2
+    one = msgspec.structs.replace(declared, controller_label="", result_label="", controller="mine")
+    found = analyse([msgspec.structs.replace(opened, reconciles=one), *others]).phases[0]
+    assert figures.reconciles(found, "mine") == 4
+    lost = msgspec.structs.replace(declared, counter="run_total")
+    found = analyse([msgspec.structs.replace(opened, reconciles=lost), *others]).phases[0]
+    assert "run_total" in found.missing["reconciles"]
+    assert not found.counts_no_reconciles
+
+
+def test_an_operator_that_counts_nothing_is_known() -> None:
+    assert phase().counts_no_reconciles
+    assert phase((90, "start:p", {"go_goroutines": 5}), (1001, "end:p", {"go_goroutines": 6})).counts_no_reconciles
+    assert not phase((90, "start:p", {"go_goroutines": 5})).counts_no_reconciles
+    failed = rec.SourceFailed(at=1_790_000_000_000_000_000 + 999_000_000, source="scrape:operator", message="refused")
+    assert not phase(extra=failed).counts_no_reconciles
+
+
 def test_work_queues_of_a_restarted_operator_are_a_lower_bound() -> None:
     born = "process_start_time_seconds"
     found = phase((90, "start:p", {queue("job"): 5, born: 1.0}), (1001, "end:p", {queue("job"): 6, born: 2.0}))

@@ -73,6 +73,8 @@ def test_good_one_is_good(tmp_path: Path) -> None:
         ("rbac:\n", "files: {token: y}\nrbac:\n", 14, "files.token"),
         ("rbac:\n", "webhooks: [hooks.yaml]\nrbac:\n", 14, "webhooks"),
         ("rbac:\n", "start: sometimes\nrbac:\n", 14, "start"),
+        ("rbac:\n", "reconciles: {counter: 'runs total'}\nrbac:\n", 14, "reconciles.counter"),
+        ("metrics:\n  url: http://127.0.0.1:{metrics_port}/metrics\n", "reconciles: {counter: a}\n", 12, "reconciles"),
         ("  LEVEL: debug", "  ? [1]\n  : debug", 8, "env"),
         ("env:", "env: &env\n  SAME: *env\nother:", 1, ""),
         pytest.param("  LEVEL: debug", f"  LEVEL: {'[' * 3000}{']' * 3000}", 1, "", id="nested"),
