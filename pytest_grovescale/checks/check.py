@@ -95,6 +95,10 @@ class Check(Arguments, frozen=True):
         """Return how severe a failure is as a finding, where no test declares the check; None: as a default has it."""
         return None
 
+    def controllers(self) -> list[str]:
+        """Return the operator's controllers that it names."""
+        return [name for name in (getattr(self, "controller", ""),) if name]
+
     def depends_on_timing(self) -> bool:
         """Return whether contention on the machine can have inflated its figure."""
         return self.timed

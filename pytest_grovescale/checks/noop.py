@@ -78,6 +78,9 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
             return self.per_trigger
         return {} if self.per_trigger is None else {self.controller: self.per_trigger}
 
+    def controllers(self) -> list[str]:
+        return [name for name in {self.controller: None, **self.expected} if name]
+
     def validate(self) -> None:
         one_of(self, per_trigger=self.per_trigger, max=self.max)
         numbers = self.per_trigger if isinstance(self.per_trigger, dict) else {"per_trigger": self.per_trigger}

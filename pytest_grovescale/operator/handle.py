@@ -72,6 +72,13 @@ class Operator(ABC):
         return None
 
     @abstractmethod
+    def served_metrics(self) -> Mapping[str, str]:
+        """Return the series that its metrics endpoint serves now; empty where it has none.
+
+        Of several replicas those of the leader. Raises OSError or GrovescaleError where it does not answer.
+        """
+
+    @abstractmethod
     def alive(self) -> bool:
         """Whether it runs."""
 

@@ -22,6 +22,7 @@ from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.ledger import Owner
 from ..endpoints import Address
 from ..errors import OperatorError, UsageError
+from ..exposition.reader import Reader
 from ..kube.access import Access
 from ..kube.client import Client
 from ..kube.portal import Portal
@@ -34,7 +35,7 @@ from .manifests import Manifest, Object
 from .operator_state import PROCESS, Hold, RunningProcess, stop
 from .operator_state import write as write_state
 from .placeholders import BINARIES
-from .readiness import NotReady, answers, listens, stranger, wait_until
+from .readiness import NotReady, answers, fetch, listens, stranger, wait_until
 from .schema import OperatorDefinition, texts
 
 __all__ = ["OperatorProcess", "bring_up"]
@@ -64,6 +65,10 @@ class OperatorProcess(Operator):
     def info(self) -> ProcessInfo | None:
         """Return the process, or None if the supervisor no longer knows it."""
         return self._cluster.processes().get(self.process)
+
+    def served_metrics(self) -> Mapping[str, str]:
+        """As `Operator.served_metrics`."""
+        return Reader().read(*fetch(self.metrics)).samples if self.metrics is not None else {}
 
     def alive(self) -> bool:
         """Whether the process runs."""

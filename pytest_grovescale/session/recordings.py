@@ -89,7 +89,7 @@ def start_recorder(
         profiled=profiled,
         contention_limit=contention_limit,
         findings_off=definition.findings if definition else {},
-        reconciles=_reconciles(definition),
+        reconciles=reconcile_counter(definition),
         simulated_nodes=cluster.pools,
     )
     config = RecorderConfig(
@@ -116,7 +116,8 @@ def processes_files(cluster: Cluster, operator: Operator | None) -> list[Path]:
     return [cluster.processes_file, *_component_files(cluster), *pods]
 
 
-def _reconciles(definition: OperatorDefinition | None) -> ReconcileCounter | None:
+def reconcile_counter(definition: OperatorDefinition | None) -> ReconcileCounter | None:
+    """Return the counter of reconciles that a definition names."""
     if definition is None or definition.reconciles is None:
         return None
     return ReconcileCounter(**msgspec.structs.asdict(definition.reconciles), controller=definition.name)

@@ -1,4 +1,4 @@
-"""Names in a test's code, found without running it: the parameters that it reads, its phases, its workloads.
+"""Names in a test's code, found without running it: parameters that it reads, phases, workloads, controllers.
 
 From the test's function on, everything that is referred to by name counts as used: functions, classes, modules,
 fixtures, and their references. So it finds too many names rather than too few: a name that is missing here is used
@@ -19,6 +19,8 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+
+from ..checks.check import kinds
 
 _METHODS = ("parameter", "phase", "workload", "milestone")
 _DYNAMIC = {"getfixturevalue", "import_module", "__import__", "eval", "exec"}
@@ -80,6 +82,49 @@ def _is_called(function: FunctionType, method: str) -> bool:
     except (OSError, TypeError, SyntaxError):
         return True
     return any(isinstance(node, ast.Attribute) and node.attr == method for node in ast.walk(tree))
+
+
+class NamedController(NamedTuple):
+    """A controller that a check or a figure in a test's code names."""
+
+    name: str
+    where: str
+    """``file:line``."""
+
+
+def controllers(item: pytest.Function) -> list[NamedController]:
+    """Return the operator's controllers that literals in a test's code name.
+
+    In checks, ``NoopReconciles(controller="shop", per_trigger=1)``, and in figures, ``steady.reconciles("shop")``.
+    """
+    checks = {kind.__name__: kind.positional for kind in kinds().values()}
+    found: list[NamedController] = []
+    for function, names in _Walk(item).functions():
+        if names & {"reconciles", *checks}:
+            found += _controllers(function, checks)
+    return found
+
+
+def _controllers(function: FunctionType, checks: Mapping[str, tuple[str, ...]]) -> Iterator[NamedController]:
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return
+    value_of = functools.partial(_value, known=_constants(function))
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        positional = checks.get(called, ("controller",) if called == "reconciles" else None)
+        if positional is None:
+            continue
+        given = dict(zip(positional, node.args, strict=False))
+        given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
+        values = [value_of(given[name]) for name in ("controller", "per_trigger") if name in given]
+        where = f"{inspect.getsourcefile(function)}:{first + node.lineno - 1}"
+        for value in values:
+            # `per_trigger` is a number, or one for each of several controllers.
+            named = list(value) if isinstance(value, dict) else [value]
+            yield from (NamedController(name, where) for name in named if isinstance(name, str) and name)
 
 
 class _Walk:

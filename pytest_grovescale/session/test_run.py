@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
+import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -15,10 +17,12 @@ from .. import log_files
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..analysis.findings import credentials, operator_log
 from ..analysis.findings.observed import CLEAN_UP
+from ..analysis.reconcile_counters import counted_by
 from ..checks.budgets import Budget, held_to
+from ..checks.check import text_of
 from ..cluster.backend import backend
 from ..cluster.handle import Cluster
-from ..errors import RecordingError
+from ..errors import GrovescaleError, RecordingError, UsageError
 from ..kube.client import Client
 from ..kube.portal import Portal
 from ..operator.handle import Operator
@@ -32,8 +36,9 @@ from ..scenario import driver_protocol
 from ..scenario.faults import end as end_faults
 from ..scenario.quiet import Quietness
 from ..scenario.running_test import RunningTest
+from ..suggestions import with_all
 from ..workload import namespace
-from . import recordings, target_discovery
+from . import recordings, target_discovery, test_code
 from .budget_enforcement import held_to_simulated_nodes
 from .cluster_lock import Lost
 from .context import Session
@@ -43,8 +48,25 @@ from .session_summary import baselines_of
 from .stash_keys import BUDGET
 from .test_config import ItemConfig, folders, has_profiled_pass, node_id
 
+_CONTROLLERS_S = 5.0
+"""Time for an operator that is ready to start its last controller, s."""
+_LOOK_S = 0.1
+
 Start = Callable[[], Operator]
 """Starts the operator of the test, or finds it running."""
+
+
+def _controllers(operator: Operator) -> set[str]:
+    """Return the operator's controllers, where its counter of reconciles has a series for each from the start."""
+    try:
+        served = operator.served_metrics()
+    except (OSError, GrovescaleError):
+        # Scraping it reports what is wrong.
+        return set()
+    declared = recordings.reconcile_counter(operator.definition)
+    counted = counted_by(served, declared)
+    complete = any(one.source == "controller-runtime" or float(served[series]) == 0 for series, one in counted.items())
+    return {one.controller for one in counted.values()} if complete else set()
 
 
 class MeasuredTest:
@@ -74,6 +96,9 @@ class MeasuredTest:
         try:
             self._scrape_components(recorder)
             operator = self._recorded_operator(start, recorder) if definition else None
+            if operator is not None:
+                with translated_errors():
+                    self._demand_known_controllers(operator)
             self._let_look_into(operator, recorder)
             with self._prometheus(operator, recorder) as live:
                 with translated_errors():
@@ -145,6 +170,31 @@ class MeasuredTest:
         target_discovery.follow_operator(operator, recorder, self._wanted.scrape_interval_s)
         recorder.mark(OPERATOR_START, state="end")
         return operator
+
+    def _demand_known_controllers(self, operator: Operator) -> None:
+        """Raise UsageError for a controller that a check or the test's code names and the operator does not have.
+
+        It is known from counters of reconciles that serve all their series from the start, as controller-runtime's do.
+        """
+        named = [
+            (name, f"{source}: {text_of(check)}")
+            for check, source in self._item.stash.get(BUDGET, ())
+            for name in check.controllers()
+        ]
+        root = f"{self._item.config.rootpath}{os.sep}"
+        named += [(one.name, one.where.removeprefix(root)) for one in test_code.controllers(self._item)]
+        deadline = time.monotonic() + _CONTROLLERS_S
+        while unknown := [one for one in named if one[0] not in (known := _controllers(operator))]:
+            if not known:
+                return
+            # An operator may be ready before all of its controllers have started.
+            if time.monotonic() >= deadline:
+                name, where = unknown[0]
+                raise UsageError(
+                    f"{where}: operator {operator.name} has no controller {name!r}",
+                    next_step=with_all(name, sorted(known), what="It has"),
+                )
+            time.sleep(_LOOK_S)
 
     def _scrape_components(self, recorder: Recorder) -> None:
         if self._session.settings.scrape != "components":

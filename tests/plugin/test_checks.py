@@ -170,6 +170,25 @@ def test_noop_writes_of_a_defective_operator_fail_the_test(pytester: pytest.Pyte
 
 
 @pytest.mark.cluster
+def test_unknown_controllers_are_reported_before_anything_is_measured(
+    pytester: pytest.Pytester, running_cluster: Cluster
+) -> None:
+    budgets(pytester, "tests: {test_file: [{noop_reconciles: {controller: podcliqeset, per_trigger: 1}}]}\n")
+    calls = '    scale.check(checks.NoopReconciles(per_trigger={"podcliqueset": 1, "podcliques": 2}))\n'
+    outcome = run(pytester, running_cluster, NOOP.replace("noop", "file") + NOOP.replace("noop", "code") + calls)
+    outcome.assert_outcomes(errors=2)
+    outcome.stdout.fnmatch_lines(
+        [
+            "*budgets.yaml:1: noop_reconciles(*): * 'podcliqeset'",
+            "*Did you mean podcliqueset *",
+            f"test_*.py:{len((HEAD + NOOP + NOOP + calls).strip().splitlines())}: * 'podcliques'",
+            "*Did you mean podclique *",
+        ]
+    )
+    outcome.stdout.no_fnmatch_line("*deploy: begins*")
+
+
+@pytest.mark.cluster
 def test_a_hot_loop_goes_on_in_the_idle_twin(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     budgets(pytester, "tests: {test_noop: [hot_loop]}\n")
     # It never is: to wait a minute for that is a minute of its work.

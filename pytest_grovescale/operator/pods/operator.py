@@ -289,7 +289,7 @@ class OperatorPods(Operator):
         Raises OperatorError if the endpoint rejects the request.
         """
         try:
-            cpu_s = self._samples().get("process_cpu_seconds_total")
+            cpu_s = self.served_metrics().get("process_cpu_seconds_total")
         except (OSError, GrovescaleError) as error:
             if isinstance(error, (Unauthorized, Forbidden)) and error.by_the_server:
                 raise OperatorError(
@@ -301,7 +301,8 @@ class OperatorPods(Operator):
             return None
         return None if cpu_s is None else float(cpu_s)
 
-    def _samples(self) -> Mapping[str, str]:
+    def served_metrics(self) -> Mapping[str, str]:
+        """As `Operator.served_metrics`."""
         if isinstance(self.metrics, Address):
             return Reader().read(*fetch(self.metrics)).samples
         path = self._path(self.metrics) if self.metrics is not None else ""

@@ -1,4 +1,4 @@
-"""What is found in a test's code without running it: whether it calls ``scale.faults``."""
+"""What is found in a test's code without running it: whether it calls ``scale.faults``, which controllers it names."""
 
 from __future__ import annotations
 
@@ -52,3 +52,31 @@ def test_a_call_is_seen_wherever_the_tests_code_is(pytester: pytest.Pytester, na
     item = items[name]
     assert isinstance(item, pytest.Function)
     assert test_code.calls(item, "faults") == called
+
+
+NAMING = """
+from pytest_grovescale import checks
+from pytest_grovescale.checks import Reconciles
+
+SHOP = "shop"
+
+def judged(scale, name):
+    scale.check(checks.NoopReconciles(controller=name, per_trigger=1))
+
+def test_named(scale, other):
+    judged(scale, "computed")
+    scale.check(checks.NoopReconciles(controller=SHOP, per_trigger=1))
+    scale.check(checks.NoopReconciles(per_trigger={"order": 1, "item": 2}))
+    scale.check(Reconciles("deploy", "cart", max=5), checks.Cpu("deploy", max="4s"))
+    with scale.phase("steady") as steady:
+        pass
+    assert steady.reconciles("till", result="error") < 3
+    other(controller="no check")
+"""
+
+
+def test_controllers_that_a_tests_code_names(pytester: pytest.Pytester) -> None:
+    item = pytester.getitem(NAMING, "test_named")
+    assert isinstance(item, pytest.Function)
+    found = [(one.name, one.where.rpartition(":")[2]) for one in test_code.controllers(item)]
+    assert sorted(found) == [("cart", "13"), ("item", "12"), ("order", "12"), ("shop", "11"), ("till", "16")]
