@@ -18,7 +18,6 @@ from . import endpoints, manifest_sources, manifests, placeholders, rbac
 from .manifest_sources import DEFAULT_NAMESPACE, Progress, Source
 from .manifests import Manifest, PolicyRule
 from .pods import definition as pods
-from .pods.deployment import accounts_of_deployments
 from .rbac import Account, Grant
 from .schema import (
     NAME,
@@ -289,7 +288,7 @@ def _of_process(
 ) -> tuple[OperatorFile, Installation]:
     """Return the definition of a process with its identity, and the objects to create for it."""
     granted = manifest_sources.taken(sources, "rbac")
-    own = _account(written, granted, accounts_of_deployments(sources), fail)
+    own = _account(written, granted, manifest_sources.accounts_of_deployments(sources), fail)
     identity = Identity(
         namespace=written.identity.namespace or (own.namespace if own else "") or DEFAULT_NAMESPACE,
         service_account=written.identity.service_account or (own.name if own else written.name),

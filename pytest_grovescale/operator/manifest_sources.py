@@ -152,6 +152,17 @@ def taken(sources: Sequence[Source], field: str) -> list[Manifest]:
     return list(found.values())
 
 
+def accounts_of_deployments(sources: Sequence[Source]) -> set[str]:
+    """Return the names of the ServiceAccounts that Deployments run as."""
+    templates = [
+        ((one.object.get("spec") or {}).get("template") or {}).get("spec") or {}
+        for source in sources
+        for one in source.objects
+        if one.object["kind"] == "Deployment"
+    ]
+    return {str(template["serviceAccountName"]) for template in templates if template.get("serviceAccountName")}
+
+
 def left_out(sources: Sequence[Source]) -> list[str]:
     """Return the objects that no field takes, and why, as in `Installation.left_out`."""
     used = {_key(one.object) for source in sources for one in source.taken()}

@@ -21,7 +21,7 @@ from . import fault_proxy, install
 from .command import Launch
 from .fault_proxy import FaultProxy
 from .manifests import Object
-from .pods.deployment import Chosen
+from .pods.definition import Chosen
 from .schema import OperatorDefinition
 
 PROCESS = "operator"

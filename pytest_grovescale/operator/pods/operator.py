@@ -36,11 +36,9 @@ from ..operator_state import write as write_state
 from ..placeholders import fill
 from ..readiness import fetch
 from ..schema import OperatorDefinition, Pod, Served
-from . import deployment, objects, pod_supervisor, state
-from .definition import archive, endpoints, tokens_are_sent
-from .deployment import Chosen
-from .objects import Parts
-from .rollout import wait_kept, wait_rolled_out, wait_seen
+from . import pod_supervisor, rollout, state
+from .definition import Chosen, archive, changed, endpoints, tokens_are_sent
+from .rollout import Parts, wait_kept, wait_rolled_out, wait_seen
 
 _ANSWER_S = 5.0
 _ACCEPT = "text/plain; version=0.0.4"
@@ -192,11 +190,11 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
         folder = cluster.directory / PROCESS
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
-        parts = objects.parts_of(definition, cluster.owner)
+        parts = rollout.parts_of(definition, cluster.owner)
         running = hand_over(definition, cluster, parts, folder, new_log(directory))
         undo.callback(stop, cluster, running)
         cluster.start_process(running.spec)
-        ours = portal.run(objects.prepare(client, definition, parts, cluster.owner, progress))
+        ours = portal.run(rollout.prepare(client, definition, parts, cluster.owner, progress))
         running = msgspec.structs.replace(running, ours=ours)
         write_state(cluster, running)
         access.write_files(cluster.access_as("harness"), clusters.access_files(cluster.directory))
@@ -204,9 +202,9 @@ def bring_up(definition: OperatorDefinition, cluster: Cluster, *, directory: Pat
             portal.run(identity.write_credentials(client, definition, cluster.access_as("harness"), folder))
         # Before the Deployment exists: from its first moment on, a process must be there to remove it.
         wait_kept(running)
-        changes = portal.run(objects.changes_of(client, definition, cluster, loaded=loaded))
-        obj = deployment.changed(parts.chosen, changes)
-        generation = portal.run(objects.apply(client, definition, parts.chosen, obj, cluster.owner, progress))
+        changes = portal.run(rollout.changes_of(client, definition, cluster, loaded=loaded))
+        obj = changed(parts.chosen, changes)
+        generation = portal.run(rollout.apply(client, definition, parts.chosen, obj, cluster.owner, progress))
         wait_rolled_out(portal, client, running, generation, progress)
         wait_seen(running)
         portal.run(install.wait_settled(client, [crd.object for crd in parts.crds]))

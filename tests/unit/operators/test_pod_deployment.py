@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.errors import DefinitionError
 from pytest_grovescale.operator.manifests import Manifest
-from pytest_grovescale.operator.pods.deployment import Changes, Chosen, changed, choose
+from pytest_grovescale.operator.pods.definition import Changes, Chosen, changed, choose
 from pytest_grovescale.operator.schema import Pod
 
 Object = dict[str, Any]
