@@ -16,6 +16,8 @@ _SAMPLES = ("config/samples/", "samples/", "examples/", "example/", "docs/", "de
 _DONE = ("Ready", "Available", "Running", "Active", "Healthy", "Succeeded", "Completed", "Complete", "Synced", "Bound")
 """Values of a condition's type, or of a phase, that mean that nothing is left to be done; the first found counts."""
 _IN_COLUMN = re.compile(r"""\.status\.conditions\[\?\(\s*@\.type\s*==\s*["'](\w+)["']\s*\)\]\.status""")
+_CONDITION_TYPE = re.compile(r"""(?:type|cond)\w*["']?(?:\s+[\w.]+)?\s*:?[:=]\s*["'](\w+)["']""", re.IGNORECASE)
+"""A literal that something named after a type or a condition is: ``typeAvailable = "Available"``."""
 _PHASES = ("phase", "state")
 _OBSERVES = re.compile(r"""\.Status\.ObservedGeneration\s*=|["']observedGeneration["']\s*[:,\]]""")
 _COUNTS = ("replicas", "size", "members", "instances", "nodes", "count")
@@ -200,7 +202,8 @@ def minimal_value(schema: Mapping[str, Any], name: str = "") -> Any:
     for key in ("allOf", "oneOf", "anyOf"):
         for part in schema.get(key) or []:
             schema = {**_mapping(part), **schema}
-    kind = schema.get("type", "object" if "properties" in schema else "")
+    is_open = "properties" in schema or schema.get("x-kubernetes-preserve-unknown-fields")
+    kind = schema.get("type", "object" if is_open else "")
     if kind == "object":
         properties = _mapping(schema.get("properties"))
         return {each: minimal_value(_mapping(properties.get(each)), each) for each in schema.get("required") or []}
@@ -267,7 +270,7 @@ def milestones(resource: CustomResource, obj: Object, source: str, workload: str
         return [condition_milestone(workload, *condition)]
     for field in _PHASES:
         if (schema := _mapping(resource.status.get(field))).get("type") == "string":
-            known = [value for value in _DONE if value in (schema.get("enum") or _literals(source))]
+            known = [value for value in _DONE if value in (schema.get("enum") or literals(source))]
             if known:
                 return [
                     Milestone(
@@ -305,11 +308,11 @@ def _condition(resource: CustomResource, source: str) -> tuple[str, str, bool] |
     columns = [match[1] for column in resource.columns if (match := _IN_COLUMN.match(str(column.get("jsonPath", ""))))]
     for type_ in sorted(columns, key=lambda each: _DONE.index(each) if each in _DONE else len(_DONE)):
         return type_, f"the CRD shows the condition {type_} in a column", type_ not in _DONE
-    if "conditions" in resource.status and _sets_conditions(source):
-        literals = _literals(source)
-        if known := [type_ for type_ in _DONE if type_ in literals]:
-            return known[0], f"the program has a condition {known[0]}, as it seems", True
-    return None
+    if "conditions" not in resource.status or not _sets_conditions(source):
+        return None
+    named = set(_CONDITION_TYPE.findall(source))
+    known = [type_ for type_ in _DONE if type_ in named]
+    return (known[0], f"the program has a condition {known[0]}, as it seems", True) if known else None
 
 
 def _sets_conditions(source: str) -> bool:
@@ -334,7 +337,8 @@ def _replicas(resource: CustomResource, obj: Object, workload: str) -> Milestone
     )
 
 
-def _literals(source: str) -> set[str]:
+def literals(source: str) -> set[str]:
+    """Return the words that stand alone in quotes."""
     return set(re.findall(r"[\"'](\w+)[\"']", source))
 
 

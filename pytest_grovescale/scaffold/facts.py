@@ -13,7 +13,7 @@ from ..operator.manifest_sources import DEFAULT_NAMESPACE, Release, render_chart
 from ..operator.manifests import Object, parse
 
 _NOT_ENTERED = {"vendor", "node_modules", "testdata", "third_party", "bin", "dist", "build", "reports", "venv", "hack"}
-"""Folders of other projects, of tests, and of generated files. `dist` holds what `config` does, rendered."""
+"""Names of folders with other projects, tests, and generated files. `dist` holds what `config` does, rendered."""
 _OF_TESTS = {"test", "tests", "e2e"}
 _NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
 _SUFFIXES = {".go", ".py", ".yaml", ".yml", ".json", ".toml", ".txt"}
@@ -53,6 +53,8 @@ class Facts(msgspec.Struct, frozen=True):
     """Objects of files that are no templates, in the order of their paths; then those of rendered charts."""
     unrendered: Mapping[str, str] = {}
     """Folder of each chart that could not be rendered → why."""
+    inner: tuple[str, ...] = ()
+    """Folders with projects of their own, which are not read."""
 
     def of_kind(self, *kinds: str) -> list[Found]:
         """Return the objects of these kinds."""
@@ -71,7 +73,8 @@ def read(root: Path) -> Facts:
     """Return the facts of a folder. Raises UsageError for one that does not exist, or is far too large."""
     if not root.is_dir():
         raise UsageError(f"{root}: no such folder", next_step="Name the folder of an operator's project.")
-    facts = of(root.resolve().name, dict(_texts(root)))
+    inner: list[str] = []
+    facts = of(root.resolve().name, dict(_texts(root, inner)))
     rendered: list[Found] = []
     unrendered: dict[str, str] = {}
     for folder in _charts(facts.files):
@@ -83,7 +86,9 @@ def read(root: Path) -> Facts:
         else:
             # A field takes the chart as a whole.
             rendered += [Found(manifest.object, folder) for manifest in objects]
-    return msgspec.structs.replace(facts, objects=(*facts.objects, *rendered), unrendered=unrendered)
+    return msgspec.structs.replace(
+        facts, objects=(*facts.objects, *rendered), unrendered=unrendered, inner=tuple(inner)
+    )
 
 
 def of(name: str, files: Mapping[str, str]) -> Facts:
@@ -122,11 +127,15 @@ def _objects(files: Mapping[str, str]) -> Iterator[Found]:
         yield from (Found(manifest.object, path) for manifest in manifests)
 
 
-def _texts(root: Path) -> Iterator[tuple[str, str]]:
+def _texts(root: Path, inner: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each file that is read; append the folders of other projects to ``inner``."""
     count = 0
     for folder, folders, names in os.walk(root):
         here = Path(folder)
-        folders[:] = sorted(name for name in folders if not _is_left_out(here / name))
+        entered = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_ENTERED)
+        own = [name for name in entered if not _is_project(here / name)]
+        inner += [(here / name).relative_to(root).as_posix() for name in entered if name not in own]
+        folders[:] = [name for name in own if not (here / name / "pyvenv.cfg").is_file()]
         for name in sorted(names):
             file = here / name
             if name not in _NAMES and file.suffix not in _SUFFIXES:
@@ -141,11 +150,9 @@ def _texts(root: Path) -> Iterator[tuple[str, str]]:
                 yield file.relative_to(root).as_posix(), file.read_text(encoding="utf-8", errors="replace")
 
 
-def _is_left_out(folder: Path) -> bool:
-    """Return whether a folder is generated, of other projects, or a project of its own (a nested module)."""
-    if folder.name.startswith(".") or folder.name in _NOT_ENTERED:
-        return True
-    return any((folder / name).is_file() for name in ("go.mod", "PROJECT", "pyvenv.cfg"))
+def _is_project(folder: Path) -> bool:
+    """Return whether a folder is a project of its own: a nested Go module, or one of kubebuilder's."""
+    return any((folder / name).is_file() for name in ("go.mod", "PROJECT"))
 
 
 def _is_test(path: str) -> bool:

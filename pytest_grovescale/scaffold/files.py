@@ -100,7 +100,8 @@ def _as_pods(facts: Facts) -> Program:
         raise DefinitionError(
             f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no"
             f" Deployment{why}",
-            next_step="Name the folder with its sources, or with its manifests.",
+            next_step="Name the folder with its sources, or with its manifests"
+            + (f": grovescale init {facts.inner[0]}" if facts.inner else "."),
         )
     return Program(language="pods", command=(), manifests=tuple(deployments), text="")
 
@@ -114,7 +115,7 @@ def _nothing_defined(facts: Facts) -> DefinitionError:
         )
     return DefinitionError(
         f"{facts.name}: no CustomResourceDefinition is in this folder",
-        next_step="Name the folder of an operator's project: grovescale init FOLDER",
+        next_step=f"Name the folder of an operator's project: grovescale init {(*facts.inner, 'FOLDER')[0]}",
     )
 
 
@@ -123,14 +124,14 @@ def _ordered(facts: Facts, resources: Sequence[CustomResource], found: Program) 
     listed = program.project_kinds(facts)
     reconciled = set(re.findall(r"\bFor\(\s*&\w+\.(\w+)\{", found.text))
     owned = _owned(found)
-    named = [resource for resource in resources if f'"{resource.plural}"' in found.text]
+    named = custom_resources.literals(found.text)
     has_sample = {obj.kind for obj in facts.objects if obj.kind != CRD}
 
     def rank(resource: CustomResource) -> tuple[object, ...]:
         return (
             resource.kind in owned,
             bool(reconciled) and resource.kind not in reconciled,
-            found.language == "python" and resource not in named,
+            found.language == "python" and resource.plural not in named,
             listed.index(resource.kind) if resource.kind in listed else len(listed),
             resource.kind not in has_sample,
             resource.kind,
@@ -190,7 +191,7 @@ def _pod(facts: Facts, found: Program) -> dict[str, Any]:
     ports = [
         str(port["name"])
         for deployment in facts.of_kind("Deployment")
-        for one in deployment.object["spec"]["template"]["spec"]["containers"]
+        for one in program.containers(deployment.object)
         for port in one.get("ports") or []
         if "metrics" in str(port.get("name", ""))
     ]
@@ -248,7 +249,7 @@ def _rbac(
     """Return the files with the operator's roles, or its rules; and what of that is guessed."""
     groups = {resource.group for resource in resources}
     reads = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}] if found.secure_metrics else []
-    if bound := _bound(facts, groups):
+    if bound := _bound(facts, groups, elects_leader=found.elects_leader):
         return _sources(bound, reads), []
     ranked = sorted(facts.of_kind("ClusterRole", "Role"), key=lambda role: _rank(role, groups))
     if ranked and _covers(ranked[0], groups):
@@ -268,16 +269,16 @@ def _sources(files: Sequence[str], rules: Sequence[Object]) -> str | list[str | 
     return [*paths, *rules]
 
 
-def _bound(facts: Facts, groups: set[str]) -> list[str]:
-    """Return the files of one ServiceAccount's bindings and of the roles that these name, without leader election's.
+def _bound(facts: Facts, groups: set[str], *, elects_leader: bool) -> list[str]:
+    """Return the files of one ServiceAccount's bindings and of the roles that these name.
 
-    Empty where none of the roles covers the project's groups.
+    ``elects_leader``: with the rights for that. Empty where none of the roles covers the project's groups.
     """
     roles = {(role.kind, role.name): role for role in facts.of_kind("ClusterRole", "Role")}
     accounts: dict[tuple[str, str], list[Found]] = {}
     for binding in facts.of_kind("ClusterRoleBinding", "RoleBinding"):
         for subject in binding.object.get("subjects") or []:
-            if subject.get("kind") == "ServiceAccount" and "leader" not in binding.name:
+            if subject.get("kind") == "ServiceAccount" and (elects_leader or "leader" not in binding.name):
                 account = (str(subject.get("namespace", "")), str(subject.get("name", "")))
                 accounts.setdefault(account, []).append(binding)
     for bindings in accounts.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -45,6 +45,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """Files of webhook configurations that its process can serve."""
     webhook_port: int = 0
     """The port of its webhook server, where it cannot be chosen."""
+    elects_leader: bool = False
+    """It may elect a leader, for which it needs rights: no flag switches that off."""
     requirements: str = ""
     """File of what a Python program needs."""
     guesses: Mapping[str, tuple[str, ...]] = {}
@@ -77,22 +79,38 @@ class Container(NamedTuple):
     """Path of its readiness or liveness probe."""
 
 
+def containers(deployment: Object) -> list[Object]:
+    """Return the containers of a Deployment, which may be a patch of one."""
+    found = _pod_spec(deployment).get("containers")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _pod_spec(deployment: Object) -> Object:
+    found: Any = deployment
+    for key in ("spec", "template", "spec"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
 def container(facts: Facts) -> Container:
-    """Return the operator's container, by the Deployment that looks most like an operator's; empty without any."""
+    """Return the operator's container, by the Deployment that looks most like an operator's; empty without any.
+
+    One without a ServiceAccount, an operator's name or leader election is an example of something else.
+    """
     found: list[tuple[int, Container]] = []
     for deployment in facts.of_kind("Deployment"):
-        spec = deployment.object.get("spec") or {}
-        pod = (spec.get("template") or {}).get("spec") or {}
-        for one in pod.get("containers") or []:
+        for one in containers(deployment.object):
             if "kube-rbac-proxy" in str(one.get("image", "")):
                 continue
             command = tuple(map(str, one.get("command") or ()))
             arguments = (*command[1:], *map(str, one.get("args") or ()))
             probe = one.get("readinessProbe") or one.get("livenessProbe") or {}
             score = 4 * ("leader" in " ".join(arguments)) + 2 * (one.get("name") in ("manager", "operator"))
+            score += 2 * ("serviceAccountName" in _pod_spec(deployment.object))
             score += deployment.file.startswith("config/manager/")
             path = str((probe.get("httpGet") or {}).get("path", ""))
-            found.append((score, Container(command[:1], arguments, tuple(one.get("env") or []), path)))
+            if score:
+                found.append((score, Container(command[:1], arguments, tuple(one.get("env") or []), path)))
     return max(found, key=lambda each: each[0])[1] if found else Container((), (), (), "")
 
 
@@ -133,6 +151,7 @@ def _plain(text: str) -> str:
 # ---- Go
 
 
+_NAME_LENGTH = 80
 _METHOD = "(?:String|Bool|Int|Int32|Int64|Uint|Uint16|Duration|Float64|StringSlice|StringArray)"
 _FLAGS = (
     # flag.StringVar(&addr, "name", ":8080", …), with pflag's one letter after the name
@@ -149,6 +168,9 @@ _FIXED_HEALTH = re.compile(r'HealthProbeBindAddress:\s*"[^"]*:(\d+)"')
 _FIXED_PPROF = re.compile(r'PprofBindAddress:\s*"[^"]*:(\d+)"')
 _FIXED_WEBHOOK = re.compile(r"\bPort:\s*(\d+)")
 """Also of older versions of controller-runtime, where the manager's options have it."""
+_MAIN = re.compile(r"^package main\b.*^func main\(", re.MULTILINE | re.DOTALL)
+_ALWAYS_LEADER = re.compile(r"\bLeaderElection:\s*true\b")
+_KUBECONFIG = re.compile(r"GetConfig(OrDie)?\(|clientcmd\.|BuildConfigFromFlags\(")
 _MANAGER = re.compile(r"\b(?:NewManager|manager\.New)\(")
 
 
@@ -157,11 +179,12 @@ def _go(facts: Facts) -> Program | None:
     package = _main_package(facts, sources)
     if package is None:
         return None
+    sources = _of_program(sources, package)
     source = "\n".join(sources.values())
     guesses: dict[str, list[str]] = {}
-    flags = {name: flag for text in sources.values() for name, flag in _flags_in(text)}
     given = container(facts)
-    arguments = _kept(given.arguments, flags, guesses)
+    flags = _flags(sources, package, given.arguments)
+    arguments = _kept(given.arguments, flags, facts.files, guesses)
     ports: dict[str, str] = {}
     for name, flag in flags.items():
         role, own = _go_argument(name, flag)
@@ -177,6 +200,12 @@ def _go(facts: Facts) -> Program | None:
     if not webhooks:
         # A port that no webhook is called on needs no place; the folder of its certificate may still be read.
         arguments = [each for each in arguments if "{webhook_port}" not in each]
+    if "leader" not in ports and _ALWAYS_LEADER.search(source) and "LeaderElectionNamespace" not in source:
+        guesses.setdefault("command", []).append(
+            "its leader election is always on, and knows its namespace in a pod only: add a flag that switches it off"
+        )
+    if "InClusterConfig()" in source and not _KUBECONFIG.search(source):
+        guesses.setdefault("command", []).append("it seems to find its API server in a pod only, not by KUBECONFIG")
     metrics, secure = _go_metrics(source, flags, ports, guesses)
     fixed_pprof = _FIXED_PPROF.search(source)
     return Program(
@@ -192,16 +221,28 @@ def _go(facts: Facts) -> Program | None:
         else "",
         webhooks=webhooks,
         webhook_port=webhook_port,
+        elects_leader="leader" not in ports,
         guesses={field: tuple(texts) for field, texts in guesses.items()},
         text=source,
     )
+
+
+def _of_program(sources: Mapping[str, str], package: str) -> dict[str, str]:
+    """Return the sources without those of the module's other programs."""
+    others = {str(PurePosixPath(path).parent) for path, text in sources.items() if _MAIN.search(text)}
+    others.discard(_folder(package))
+    return {path: text for path, text in sources.items() if str(PurePosixPath(path).parent) not in others}
+
+
+def _folder(package: str) -> str:
+    return package.removeprefix("./")
 
 
 def _main_package(facts: Facts, sources: Mapping[str, str]) -> str | None:
     """Return the package of the program, ``./cmd``: that which makes a manager, else the one the Dockerfile builds."""
     mains: dict[str, str] = {}
     for path, text in sources.items():
-        if re.search(r"^package main\b", text, re.MULTILINE):
+        if _MAIN.search(text):
             folder = str(PurePosixPath(path).parent)
             mains[folder] = mains.get(folder, "") + text
     if not mains:
@@ -230,10 +271,46 @@ def _built_by_docker(facts: Facts) -> set[str]:
     return found
 
 
-def _flags_in(text: str) -> Iterator[tuple[str, _Flag]]:
+def _flags(sources: Mapping[str, str], package: str, arguments: Sequence[str]) -> dict[str, _Flag]:
+    """Return the program's flags: those beside its main function and its manager, or of all its sources.
+
+    All where the former have none with a role. Of the commands of one program (cobra), those of the one that the
+    Deployment runs, and of the root.
+    """
+    near = [
+        text
+        for path, text in sources.items()
+        if str(PurePosixPath(path).parent) == _folder(package) or _MANAGER.search(text)
+    ]
+    for texts in (near, list(sources.values())):
+        found = {name: flag for text in texts for name, flag in _flags_in(text, _other_commands(texts, arguments))}
+        if any(_go_argument(name, flag)[1] for name, flag in found.items()):
+            return found
+    # Libraries that read flags in ways of their own: those that the Deployment gives are known.
+    given = [argument.lstrip("-").partition("=") for argument in arguments if argument.startswith("-")]
+    return found | {name: _Flag("", value) for name, _, value in given if name not in found}
+
+
+_COMMAND = re.compile(r"\b(\w+)\.(?:Persistent)?Flags\(\)")
+
+
+def _other_commands(texts: Sequence[str], arguments: Sequence[str]) -> set[str]:
+    """Return the variables of the commands whose flags are not this one's; empty where that cannot be known."""
+    commands = {name for text in texts for name in _COMMAND.findall(text)}
+    words = [argument.lower() for argument in arguments if not argument.startswith("-")][:1] or ["root"]
+    chosen = {name for name in commands if any(word in name.lower() for word in [*words, "root"])}
+    return commands - chosen if chosen else set()
+
+
+def _flags_in(text: str, others: set[str]) -> Iterator[tuple[str, _Flag]]:
     for pattern in _FLAGS:
-        for kind, name, default in pattern.findall(text):
-            yield name, _Flag(kind, default.strip('"`'))
+        for match in pattern.finditer(text):
+            command = _COMMAND.search(
+                text[max(0, match.start() - _NAME_LENGTH) : match.start() + 1].rpartition("\n")[2]
+            )
+            if command is None or command[1] not in others:
+                kind, name, default = match.groups()
+                yield name, _Flag(kind, default.strip('"`'))
 
 
 def _words(name: str) -> frozenset[str]:
@@ -285,7 +362,12 @@ def _go_argument(name: str, flag: _Flag) -> tuple[str, str]:
     return "", ""
 
 
-def _kept(given: Sequence[str], flags: Mapping[str, _Flag], guesses: dict[str, list[str]]) -> list[str]:
+_YAML_FILES = (".yaml", ".yml")
+
+
+def _kept(
+    given: Sequence[str], flags: Mapping[str, _Flag], files: Iterable[str], guesses: dict[str, list[str]]
+) -> list[str]:
     """Return a Deployment's arguments without those that get a value of their own here."""
     kept: list[str] = []
     items = list(given)
@@ -306,7 +388,10 @@ def _kept(given: Sequence[str], flags: Mapping[str, _Flag], guesses: dict[str, l
             # A flag that an older version of the program had, or one that a patch adds.
             continue
         value = re.sub(r"\$\(\w*NAMESPACE\w*\)", "{namespace}", value) if "$(" in value else _plain(value)
-        if value.startswith("/") or "$(" in value:
+        same = [path for path in files if path.endswith(_YAML_FILES) and PurePosixPath(path).name == value]
+        if len(same) == 1:
+            value = same[0]
+        elif value.startswith("/") or "$(" in value:
             guesses.setdefault("command", []).append(f"--{name} as in its Deployment: does {value} exist here?")
         kept += [item, value] if separate else [f"{item.partition('=')[0]}={value}" if equals else item]
     return kept

@@ -39,12 +39,25 @@ def test_a_printer_column_with_a_condition_comes_first() -> None:
     assert not found.is_guess
 
 
-def test_a_condition_that_the_program_sets_is_a_guess() -> None:
-    source = 'meta.SetStatusCondition(&c, metav1.Condition{Type: "Available", Status: metav1.ConditionTrue})'
-    (found,) = derived({"conditions": CONDITIONS}, source)
+@pytest.mark.parametrize(
+    "literal",
+    [
+        'metav1.Condition{Type: "Available"}',
+        'const typeAvailableGadget = "Available"',
+        'const AvailableCondition string = "Available"',
+        'ConditionAvailable ConditionType = "Available"',
+        '{"type": "Available"}',
+    ],
+)
+def test_a_condition_that_the_program_sets_is_a_guess(literal: str) -> None:
+    (found,) = derived({"conditions": CONDITIONS}, f"{literal}\nmeta.SetStatusCondition(&c, condition)")
     assert found.expression == 'gadgets.status(conditions={"Available": "True"})'
     assert found.is_guess
-    assert derived({"conditions": CONDITIONS}, 'x := "Available"') == []
+
+
+def test_a_word_is_no_condition() -> None:
+    assert derived({"conditions": CONDITIONS}, 'x := "Available"\nmeta.SetStatusCondition(&c, condition)') == []
+    assert derived({"conditions": CONDITIONS}, 'Type: "Available"') == []
 
 
 @pytest.mark.parametrize(

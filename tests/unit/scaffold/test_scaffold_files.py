@@ -244,7 +244,12 @@ def test_generated_files_and_other_modules_are_not_read(tmp_path: Path) -> None:
     for name in ("vendor/x.go", "testdata/x.go", ".git/x.go", "inner/x.go", "inner/go.mod", "own.go"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("package x\n")
-    assert list(facts.read(tmp_path).files) == ["own.go"]
+    found = facts.read(tmp_path)
+    assert list(found.files) == ["own.go"]
+    assert found.inner == ("inner",)
+    with pytest.raises(DefinitionError) as refused:
+        files.plan(found)
+    assert "grovescale init inner" in refused.value.next_step
 
 
 def test_the_sentences_of_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:

@@ -87,6 +87,11 @@ def test_a_deployments_arguments_are_kept_but_those_with_a_role() -> None:
     )  # fmt: skip
 
 
+def test_a_deployment_of_something_else_says_nothing() -> None:
+    web = {"docs/web.yaml": deployment("{name: web, args: [--port=80]}")["config/manager/manager.yaml"]}
+    assert go(files=web).command == ("bin/manager",)
+
+
 def test_a_path_among_the_arguments_is_a_guess() -> None:
     found = go('flag.StringVar(&b, "config", "", "…")', files=deployment("{name: a, args: [--config=/etc/a.yaml]}"))
     assert "--config=/etc/a.yaml" in found.command
@@ -134,21 +139,23 @@ def test_metrics_that_are_always_secure_are_read_with_a_token() -> None:
 
 def test_webhooks_are_served_where_port_and_certificate_can_be_given() -> None:
     flags = 'flag.IntVar(&p, "webhook-port", 9443, "…")\nflag.StringVar(&c, "webhook-cert-path", "", "…")'
-    found = go(flags, files={"hook.go": f"package main\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION})
+    found = go(
+        flags, files={"hook/hook.go": f"package hook\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
+    )
     assert found.webhooks == ("config/webhook/manifests.yaml",)
     assert found.webhook_port == 0
     assert {"--webhook-port={webhook_port}", "--webhook-cert-path={cert_dir}"} <= set(found.command)
 
 
 def test_a_webhook_server_without_a_flag_for_its_port_has_a_fixed_one() -> None:
-    files = {"hook.go": f"package main\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
+    files = {"hook/hook.go": f"package hook\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
     found = go('flag.StringVar(&c, "webhook-cert-path", "", "…")', files=files)
     assert found.webhook_port == 9443
     assert found.guesses["webhook_port"]
 
 
 def test_webhooks_without_a_certificates_folder_are_off_where_the_program_has_a_switch() -> None:
-    files = {"hook.go": f"package main\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
+    files = {"hook/hook.go": f"package hook\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
     found = go('if os.Getenv("ENABLE_WEBHOOKS") != "false" {}', files=files)
     assert found.env["ENABLE_WEBHOOKS"] == "false"
     assert found.webhooks == ()
@@ -158,6 +165,57 @@ def test_webhooks_without_a_certificates_folder_are_off_where_the_program_has_a_
 def test_the_package_is_the_one_that_makes_a_manager() -> None:
     other = "package main\nfunc main() {}\n"
     assert go(files={"main.go": other, "tools/a/main.go": other}).build[-1] == "./cmd"
+
+
+def test_flags_of_other_programs_are_not_its_own() -> None:
+    other = 'package main\n\nfunc main() {\n\tflag.StringVar(&a, "metrics-addr", ":8080", "…")\n}\n'
+    assert go(files={"tools/a/main.go": other}).command == ("bin/manager",)
+
+
+def test_flags_of_other_packages_count_where_main_has_none() -> None:
+    options = 'package options\n\nfunc Add(fs *pflag.FlagSet) { fs.StringVar(&o.Addr, "metrics-addr", ":8080", "…") }\n'
+    assert "--metrics-addr=127.0.0.1:{metrics_port}" in go(files={"pkg/options.go": options}).command
+    here = 'flag.StringVar(&a, "health-addr", ":8081", "…")'
+    assert go(here, files={"pkg/options.go": options}).command == (
+        "bin/manager", "--health-addr=127.0.0.1:{health_port}",
+    )  # fmt: skip
+
+
+COBRA = """
+rootCmd.Flags().StringVar(&metricsAddr, "metrics-addr", ":8080", "…")
+webhookCmd.Flags().StringVar(&healthAddr, "healthz-addr", ":8081", "…")
+port := webhookCmd.Flags().Int("webhook-port", 9443, "…")
+"""
+
+
+def test_flags_of_other_commands_are_not_the_roots() -> None:
+    assert go(COBRA).command == ("bin/manager", "--metrics-addr=127.0.0.1:{metrics_port}")
+    chosen = go(COBRA, files=deployment("{name: manager, args: [webhook]}"))
+    assert chosen.command[1] == "webhook"
+    assert "--healthz-addr=127.0.0.1:{health_port}" in chosen.command
+
+
+def test_flags_that_only_the_deployment_shows_get_their_values() -> None:
+    found = go(files=deployment("{name: a, args: [--metrics-bind-address=:8443, --level=3, --leader-elect]}"))
+    assert found.command == (
+        "bin/manager", "--level=3", "--metrics-bind-address=127.0.0.1:{metrics_port}", "--leader-elect=false",
+    )  # fmt: skip
+
+
+def test_leader_election_that_is_always_on_keeps_its_rights_and_may_not_start() -> None:
+    assert go(options="LeaderElection: true,").elects_leader
+    assert go(options="LeaderElection: true,").guesses["command"]
+    named = go(options='LeaderElection: true, LeaderElectionNamespace: os.Getenv("OPERATOR_NAMESPACE"),')
+    assert named.elects_leader
+    assert "command" not in named.guesses
+    assert named.env == {"OPERATOR_NAMESPACE": "{namespace}"}
+    assert not go('flag.BoolVar(&l, "leader-elect", true, "…")').elects_leader
+
+
+def test_a_configuration_file_of_the_project_is_found() -> None:
+    files = {**deployment("{name: a, args: [--config=c.yaml]}"), "config/manager/c.yaml": "a: 1\n"}
+    found = go('flag.StringVar(&b, "config", "", "…")', files=files)
+    assert found.command == ("bin/manager", "--config=config/manager/c.yaml")
 
 
 def test_a_kopf_operator_runs_all_files_with_handlers() -> None:
