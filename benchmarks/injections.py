@@ -42,7 +42,7 @@ _FAR = (*_PLAIN, f"--grovescale-operator={DATA / 'far-away.yaml'}")
 def slow_owner_of(kind: str) -> tuple[str, ...]:
     """Return the options of a run whose pods are the operator's grandchildren: of an object of this kind."""
     return (
-        f"--grovescale-cluster={DATA / 'controllers.yaml'}",
+        f"--grovescale-cluster={DATA / 'plain.yaml'}",
         f"--grovescale-operator={DATA / 'slow-owner.yaml'}",
         f"--grovescale-set=script={DATA / 'slow_owner.py'}",
         f"--grovescale-set=kind={kind}",

@@ -98,7 +98,7 @@ def _assert_whole(captured: Captured, replicas: int, per_replica: int) -> None:
 
 
 @pytest.mark.parametrize("repeat", range(REPEATS))
-@pytest.mark.grovescale(nodes=100, operator="reference")
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="reference")
 def test_operator(scale: Scale, shared: Path, repeat: int) -> None:
     replicas, per_replica = scale.parameter("replicas", 500), 2
     pods = replicas * per_replica
@@ -135,7 +135,7 @@ def test_operator(scale: Scale, shared: Path, repeat: int) -> None:
 
 
 @pytest.mark.parametrize("repeat", range(REPEATS))
-@pytest.mark.grovescale(nodes=100, operator="none")
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="none")
 def test_bare(scale: Scale, shared: Path, repeat: int) -> None:
     pods = 2 * scale.parameter("replicas", 500)
     workload = scale.workload("pods.yaml.j2", pods=pods)
@@ -143,7 +143,7 @@ def test_bare(scale: Scale, shared: Path, repeat: int) -> None:
 
 
 @pytest.mark.parametrize("repeat", range(REPEATS))
-@pytest.mark.grovescale(nodes=100, operator="none")
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="none")
 def test_replay(scale: Scale, shared: Path, repeat: int) -> None:
     run = msgspec.json.decode(shared.read_bytes(), type=OperatorRun)
     replicas = scale.parameter("replicas", 500)
@@ -169,7 +169,7 @@ def test_replay(scale: Scale, shared: Path, repeat: int) -> None:
     _note(shared, "replay", times)
 
 
-@pytest.mark.grovescale(nodes=100, operator="none")
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="none")
 def test_ratios(shared: Path, rows: Rows) -> None:
     run = msgspec.json.decode(shared.read_bytes(), type=OperatorRun)
     bare, replay = _noted(shared, "bare"), _noted(shared, "replay")

@@ -57,7 +57,7 @@ def _phase(result: TestResult, name: str) -> PhaseResult:
     return phase
 
 
-@pytest.mark.grovescale(nodes=100, operator="reference", values={"variant": "optimized"})
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="reference", values={"variant": "optimized"})
 def test_optimized(scale: Scale, shared: Path, rows: Rows) -> None:
     _run(scale, "optimized", shared)
     result = scale.result()
@@ -80,13 +80,13 @@ def test_optimized(scale: Scale, shared: Path, rows: Rows) -> None:
     rows(reported("watch_lag_p99_ms", result.watch_lag.p99_ms, "ms", how=f"{result.watch_lag.events} events"))
 
 
-@pytest.mark.grovescale(nodes=100, operator="reference", values={"variant": "baseline"})
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="reference", values={"variant": "baseline"})
 def test_baseline(scale: Scale, shared: Path) -> None:
     _run(scale, "baseline", shared)
     assert _phase(scale.result(), "delete").outcome == "passed"
 
 
-@pytest.mark.grovescale(nodes=100, operator="none")
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="none")
 def test_baseline_is_worse_in_every_phase(shared: Path, rows: Rows) -> None:
     costs = {
         variant: msgspec.json.decode((shared / variant).read_bytes(), type=dict[str, Cost])

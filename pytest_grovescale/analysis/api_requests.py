@@ -37,6 +37,9 @@ TRIGGER = "trigger"
 
 HARNESS = "harness"
 
+SYSTEM_ACCOUNTS = "system:serviceaccount:kube-system:"
+"""How the user names of Kubernetes' own controllers begin, where each has an identity."""
+
 WRITTEN_SHOWN = 10
 
 FAMILY = "rest_client_requests_total"
@@ -85,7 +88,7 @@ def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tupl
     names = roles(identities)
     rows = [
         ApiRow(
-            identity=names.get(kind.user, kind.user),
+            identity=identity_of(kind.user, names),
             user=kind.user,
             verb=kind.verb,
             resource=kind.resource,
@@ -143,6 +146,11 @@ def roles(identities: Mapping[str, str]) -> dict[str, str]:
     return {user: "+".join(sorted(names)) for user, names in users.items()}
 
 
+def identity_of(user: str, names: Mapping[str, str]) -> str:
+    """Return the name of a user in tables: its role (``names``: of `roles`), ``job-controller``, or all of it."""
+    return names.get(user, user.removeprefix(SYSTEM_ACCOUNTS))
+
+
 class Traffic:
     """The requests of each phase, and the identities seen by its end."""
 
@@ -172,7 +180,7 @@ class Traffic:
         """Return the identities whose requests had been answered by the end of a phase, sorted."""
         names = roles(self._contents.opened.identities)
         end = self._contents.end_of(phase)
-        return tuple(sorted({names.get(user, user) for user, at in self._first.items() if at <= end}))
+        return tuple(sorted({identity_of(user, names) for user, at in self._first.items() if at <= end}))
 
     def trigger_writes(self, phase: PhaseSpan) -> int:
         """Return the harness's successful object writes since the first trigger of a phase."""

@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import ObjectRef
-from .api_requests import OBJECT_WRITES, READS
+from .api_requests import OBJECT_WRITES, READS, SYSTEM_ACCOUNTS
 from .phase_result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
@@ -248,7 +248,8 @@ class NoopEvidence:
 
 
 def api(phase: PhaseResult, identity: str) -> ApiFigures:
-    """Return the API traffic of an identity: a role as ``operator``, or a full user name.
+    """Return the API traffic of an identity: a role as ``operator``, one of Kubernetes' controllers as
+    ``job-controller``, or a full user name.
 
     Raises NotMeasuredError when the audit log does not cover the phase, or when it has never named that identity: then
     the identity is wrong, and the absence of requests proves nothing.
@@ -259,7 +260,7 @@ def api(phase: PhaseResult, identity: str) -> ApiFigures:
             next_step="See the recorder's warnings in the report; client_requests() has the operator's own count.",
         )
     rows = tuple(row for row in phase.api if identity in (row.identity, row.user))
-    if not rows and identity not in phase.identities_seen:
+    if not rows and identity.removeprefix(SYSTEM_ACCOUNTS) not in phase.identities_seen:
         shared = [name for name in phase.identities_seen if identity in name.split("+")]
         raise NotMeasuredError(
             f"{identity!r} shares its user with another role ({shared[0]}): its requests cannot be counted separately"

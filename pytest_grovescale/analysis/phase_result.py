@@ -342,6 +342,14 @@ Suspect = Literal[
     "kwok",
     "kwok-core-wait",
     "garbage-collector",
+    "namespace-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "daemonset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "endpointslice-controller",
     "workload-controllers",
     "controller-manager-core-wait",
     "machine",
@@ -349,8 +357,10 @@ Suspect = Literal[
 ]
 """What a phase's time is attributed to: the operator's CPU use; its keys waiting for a worker; its client-side rate
 limit; its requests at the API server; nothing that it did while it was waited for; the API server's CPU; pods waiting
-for the scheduler or for kwok; deletions waiting for the garbage collector; objects waiting for Kubernetes' workload
-controllers (Deployment, Job …) to make or change them; a saturated machine; unattributed time (idle gaps).
+for the scheduler or for kwok; objects waiting for a controller of the controller manager, each by its own identity in
+the audit log (``workload-controllers``: all others; where all have one identity, its deletions are
+``garbage-collector``, and what it made or changed ``workload-controllers``); a saturated machine; unattributed time
+(idle gaps).
 ``…-core-wait``: the same, while the process that was waited for was runnable without a core; ``api-server-core-wait``
 is that of API server and etcd, while requests of any suspect were under way."""
 

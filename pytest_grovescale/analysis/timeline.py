@@ -14,7 +14,7 @@ import msgspec
 
 from ..recording.conditions import AVAILABLE_PATH, READY_PATH
 from ..recording.records import CpuRead, IncidentKind, ObjectSeen
-from .api_requests import counted, roles
+from .api_requests import counted, identity_of, roles
 from .disruptions import incidents_of
 from .metrics.curves import Curves, curves_of
 from .phase_result import Clock, MarkResult, Outcome, PhaseResult
@@ -341,7 +341,7 @@ def _requests(contents: Contents, grid: _Grid) -> Iterator[RequestBins]:
     for request in contents.requests:
         answered = request.completed_wall - contents.clock.offset(request.at)
         if counted(request) and (index := grid.bin_of(answered)) is not None:
-            bins[names.get(request.user, request.user), request.verb][index] += 1
+            bins[identity_of(request.user, names), request.verb][index] += 1
     for (identity, verb), values in sorted(bins.items(), key=lambda item: (-sum(item[1]), item[0])):
         per_second = tuple(round(value * 1e9 / grid.width_ns, 3) for value in values)
         yield RequestBins(identity=identity, verb=verb, values=per_second)

@@ -40,7 +40,7 @@ class Backend(ABC):
     pods_on_control_plane: ClassVar[bool] = False
     """Whether those containers run on the control plane's node, without working Services."""
     node_leases: ClassVar[bool] = True
-    """Whether a controller gives up simulated nodes that renew no Lease."""
+    """Whether a controller gives up simulated nodes that renew no Lease, whatever a definition says."""
     data_in_state_folder: ClassVar[bool] = False
     """Whether etcd's data is in the state folder where it does not fit into memory."""
     argument: ClassVar[str] = ""

@@ -27,14 +27,25 @@ _NOT_INHERITED = ("name", "description")
 _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-# Controllers that an operator's own objects need: garbage collection, namespace deletion, role aggregation.
+# What an operator's objects need: garbage collection, namespace deletion, role aggregation; and its children.
 _CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",
     "pod-garbage-collector-controller",
     "clusterrole-aggregation-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "daemonset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "ttl-after-finished-controller",
+    "endpointslice-controller",
+    "disruption-controller",
 )
+# kube-controller-manager knows it by its older name, too.
+_NODE_LIFECYCLE = ("node-lifecycle-controller", "nodelifecycle")
 _RESERVED_FLAGS = {
     "etcd-servers",
     "secure-port",
@@ -95,10 +106,16 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 class ControllerManager(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     controllers: list[str] = msgspec.field(default_factory=lambda: list(_CONTROLLERS))
-    """Names as ``kube-controller-manager --help`` lists them."""
+    """Names as ``kube-controller-manager --help`` lists them; ``*``: all that are on by default, ``-NAME``: not that
+    one. Only on ``local``."""
     limits: ClientLimits = ClientLimits()
     concurrent_gc_syncs: int = 40
     extra_args: dict[str, str] = {}
+
+    def runs(self, *names: str) -> bool:
+        """Return whether a controller runs that is on by default. ``names``: all that it is known by."""
+        off = any(f"-{name}" in self.controllers for name in names)
+        return any(name in self.controllers for name in names) or ("*" in self.controllers and not off)
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -111,8 +128,8 @@ class Kwok(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Stages that kwok plays for pods at a time."""
     node_parallelism: int = 16
     lease_seconds: int = 0
-    """Duration of node leases, renewed at a quarter of it; 0: no leases on ``local``, which saves their writes, and 40,
-    as a kubelet's, where a node-lifecycle controller gives up nodes whose leases run out."""
+    """Duration of node leases, renewed at a quarter of it; 0: 40, as a kubelet's, where a node-lifecycle controller
+    runs, which gives up nodes whose leases run out; else no leases, which saves their writes."""
     extra_args: dict[str, str] = {}
 
 
@@ -273,7 +290,8 @@ def _of_backend(written: ClusterDefinition, source: Source) -> ClusterDefinition
 
 def _with_leases(written: ClusterDefinition) -> ClusterDefinition:
     kwok = written.kwok
-    if not backend(written.backend).node_leases or kwok.lease_seconds:
+    needed = backend(written.backend).node_leases or written.controller_manager.runs(*_NODE_LIFECYCLE)
+    if not needed or kwok.lease_seconds:
         return written
     return msgspec.structs.replace(written, kwok=msgspec.structs.replace(kwok, lease_seconds=_LEASE_SECONDS))
 

@@ -28,10 +28,13 @@ def _quiet(text: str) -> None:
 
 @pytest.fixture(scope="session")
 def definition() -> ClusterDefinition:
-    """The default cluster with a few nodes; ``GROVESCALE_TEST_KUBERNETES=1.34`` runs the tests on another version."""
-    default = load_definition("default").with_nodes(NODES)
+    """A cluster with a few nodes; ``GROVESCALE_TEST_KUBERNETES=1.34`` runs the tests on another version.
+
+    Without the workload controllers, which are operators under test here.
+    """
+    minimal = load_definition("minimal").with_nodes(NODES)
     version = os.environ.get("GROVESCALE_TEST_KUBERNETES")
-    return default.with_version(version) if version else default
+    return minimal.with_version(version) if version else minimal
 
 
 @pytest.fixture(scope="session")

@@ -32,10 +32,9 @@ HOGS = 4
 
 
 def cluster(folder: Path, of: str, changed: Mapping[str, Any]) -> str:
-    """Return the option for one of the clusters of the bench with sections over its own."""
-    written = yaml.safe_load((DATA / of).read_text(encoding="utf-8"))
+    """Return the option for one of the clusters of the bench with some fields changed."""
     path = folder / of
-    path.write_text(yaml.safe_dump({**written, **changed}), encoding="utf-8")
+    path.write_text(yaml.safe_dump({"name": "changed", "extends": str(DATA / of), **changed}), encoding="utf-8")
     return f"--grovescale-cluster={path}"
 
 
@@ -50,7 +49,7 @@ def slow_pods(folder: Path) -> Sequence[str]:
     later = stage.replace("durationMilliseconds: 3000", f"durationMilliseconds: {PODS_READY_MS}")
     (folder / "late-ready.yaml").write_text(later, encoding="utf-8")
     return [
-        cluster(folder, "slow-start.yaml", {}),
+        cluster(folder, "slow-start.yaml", {"stages": ["node-initialize.yaml", "late-ready.yaml", "pod-delete.yaml"]}),
         f"--grovescale-param=hogs={HOGS}",
         "--grovescale-param=hogged=delete",
     ]

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale import procfs, resources
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster import handle, ports, processes, state
 from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition
 from pytest_grovescale.cluster.handle import Cluster, ProcessSpec
@@ -299,32 +299,3 @@ def test_stages_without_ready_nodes_are_reported_after_the_timeout(
     assert masked(str(caught.value), {state_dir: "state"}) == snapshot
     assert "not Ready: node-0, node-1" in caught.value.message
     assert state.names() == []
-
-
-def test_jobs_complete_where_the_definition_has_their_stage_and_controller(
-    state_dir: Path, definition: ClusterDefinition, portal: Portal, eventually: Eventually
-) -> None:
-    manager = definition.controller_manager
-    wanted = msgspec.structs.replace(
-        definition.with_nodes(2),
-        stages=[*definition.stages, str(resources.find("fixtures/stages", "pod-complete"))],
-        controller_manager=msgspec.structs.replace(manager, controllers=[*manager.controllers, "job-controller"]),
-    )
-    own = handle.acquire(wanted, name="jobs", progress=lambda text: None)
-    try:
-        client = portal.client(own.access)
-        template = {"spec": {**pod("any")["spec"], "restartPolicy": "Never"}}
-        job = {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": "one", "namespace": "default"},
-            "spec": {"completions": 2, "parallelism": 2, "template": template},
-        }
-        portal.run(client.create(job))
-        jobs = portal.run(client.resource("Job"))
-        eventually(
-            lambda: portal.run(client.get(jobs, "one", "default")).get("status", {}).get("succeeded") == 2,
-            "two pods that succeeded",
-        )
-    finally:
-        own.release()

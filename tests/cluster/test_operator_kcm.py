@@ -37,7 +37,7 @@ KINDS = {"deployment": "Deployment", "statefulset": "StatefulSet", "job": "Job"}
 PARAMETERS: dict[str, dict[str, Any]] = {
     "deployment": {"replicas": PODS},
     "statefulset": {"replicas": PODS},
-    "job": {"completions": PODS},
+    "job": {"completions": PODS, "run_time": "1h"},
 }
 
 
@@ -95,7 +95,6 @@ async def pods_made_and_gone(client: Client, controller: str, operator: Operator
     name = await namespace.create(client, test="kcm", run_id="kcm-run")
     workload = render(f"{controller}.yaml.j2", PARAMETERS[controller], namespace=name, run_id="kcm-run").objects
     await actions.apply(client, workload)
-    # Pods of a Job run without end on a cluster that lets none succeed.
     ready = {"ready": PODS} if controller == "job" else {"readyReplicas": PODS}
     await settled(client, KINDS[controller], name, ready)
     await actions.delete(client, workload)

@@ -11,7 +11,7 @@ import pytest
 from pytest_grovescale import Scale, conditions
 
 
-@pytest.mark.grovescale(nodes=100, operator="none")
+@pytest.mark.grovescale(cluster="minimal", nodes=100, operator="none")
 def test_bare_pods(scale: Scale) -> None:
     pods = scale.parameter("replicas", 500) * scale.parameter("pods_per_replica", 2)
     bare = scale.workload("pods.yaml.j2", pods=pods)

@@ -12,7 +12,7 @@ import pytest
 from pytest_grovescale import Scale, checks, conditions
 
 
-@pytest.mark.grovescale(operator="kcm-deployment", nodes=100)
+@pytest.mark.grovescale(operator="kcm-deployment", cluster="minimal", nodes=100)
 def test_deployment(scale: Scale) -> None:
     """Two controllers in a row: Deployment to ReplicaSet to pods."""
     pods = scale.parameter("pods", 1000)
@@ -48,7 +48,7 @@ def test_deployment(scale: Scale) -> None:
     assert delete.api("operator").count(verb="delete") == 0
 
 
-@pytest.mark.grovescale(operator="kcm-statefulset", nodes=100)
+@pytest.mark.grovescale(operator="kcm-statefulset", cluster="minimal", nodes=100)
 def test_statefulset(scale: Scale) -> None:
     """One controller, and pods that have names."""
     pods = scale.parameter("pods", 1000)
@@ -74,7 +74,7 @@ def test_statefulset(scale: Scale) -> None:
     assert deploy.api("operator").count(verb="create", resource="pods", code=201) == pods
 
 
-@pytest.mark.grovescale(operator="kcm-job", cluster="jobs", nodes=100)
+@pytest.mark.grovescale(operator="kcm-job", cluster="minimal", nodes=100)
 def test_job_completes(scale: Scale) -> None:
     """One controller that keeps a finalizer on every pod until it has counted it."""
     pods = scale.parameter("pods", 1000)
@@ -97,7 +97,7 @@ def test_job_completes(scale: Scale) -> None:
     assert delete.api("operator").count(verb="delete") == 0
 
 
-@pytest.mark.grovescale(operator="kcm-job", cluster="jobs", nodes=100)
+@pytest.mark.grovescale(operator="kcm-job", cluster="minimal", nodes=100)
 def test_job_runs(scale: Scale) -> None:
     """The same while its pods run: a finished Job is not reconciled any more, and a no-op has to be one."""
     pods = scale.parameter("pods", 1000)

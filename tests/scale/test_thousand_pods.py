@@ -11,7 +11,7 @@ import pytest
 from pytest_grovescale import Scale, checks, conditions
 
 
-@pytest.mark.grovescale(nodes=100)
+@pytest.mark.grovescale(cluster="minimal", nodes=100)
 def test_thousand_pods(scale: Scale) -> None:
     replicas = scale.parameter("replicas", 500)
     per_replica = scale.parameter("pods_per_replica", 2)

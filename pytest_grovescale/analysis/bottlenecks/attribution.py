@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...recording.records import Request
-from ..api_requests import roles
+from ..api_requests import SYSTEM_ACCOUNTS, roles
 from ..controller_result import Saturation
 from ..phase_result import BottleneckRow, CpuResult, Suspect
 from ..recording_index import Contents, PhaseSpan
@@ -30,7 +30,7 @@ from .operator_activity import (
     without_limited,
 )
 from .rate_limit import Spell, limited_spells, shares_of
-from .wait_graph import COLLECTOR, CONTROLLERS, SERVER, Taken, Waits, take_out, turns, waits_of_phase
+from .wait_graph import COLLECTOR, CONTROLLERS, MANAGER, SERVER, Taken, Waits, take_out, turns, waits_of_phase
 
 WORDS: Mapping[Suspect, str] = {
     "operator-cpu": "operator using CPU",
@@ -46,6 +46,14 @@ WORDS: Mapping[Suspect, str] = {
     "kwok": "pods waiting for the simulated kubelet (kwok)",
     "kwok-core-wait": "simulated kubelet (kwok) waiting for a core",
     "garbage-collector": "objects waiting for the garbage collector",
+    "namespace-controller": "objects waiting for the namespace controller",
+    "deployment-controller": "objects waiting for the Deployment controller",
+    "replicaset-controller": "objects waiting for the ReplicaSet controller",
+    "statefulset-controller": "objects waiting for the StatefulSet controller",
+    "daemonset-controller": "objects waiting for the DaemonSet controller",
+    "job-controller": "objects waiting for the Job controller",
+    "cronjob-controller": "objects waiting for the CronJob controller",
+    "endpointslice-controller": "objects waiting for the EndpointSlice controller",
     "workload-controllers": "objects waiting for Kubernetes' workload controllers",
     "controller-manager-core-wait": "controller manager waiting for a core",
     "machine": "machine saturated",
@@ -60,48 +68,68 @@ AT_MOST: frozenset[Suspect] = frozenset({"operator-queue"})
 
 _SHOWN = 3
 
-_ROLES: Mapping[str, Suspect] = {
-    "kube-scheduler": "scheduler",
-    "kwok": "kwok",
-    "kube-controller-manager": "garbage-collector",
-}
-"""Role of an identity → suspect."""
+_ROLES: Mapping[str, Suspect] = {"kube-scheduler": "scheduler", "kwok": "kwok"}
+"""Role of an identity → suspect. The controller manager's is one of several, by what it does or who of it does it."""
 
-_USERS: Mapping[str, Suspect] = {
+_USERS: Mapping[str, str] = {
     "system:kube-scheduler": "scheduler",
-    "system:kube-controller-manager": "garbage-collector",
-    "system:serviceaccount:kube-system:generic-garbage-collector": "garbage-collector",
-    "system:serviceaccount:kube-system:namespace-controller": "garbage-collector",
-    "system:serviceaccount:kube-system:kwok-controller": "kwok",
+    "system:kube-controller-manager": MANAGER,
+    f"{SYSTEM_ACCOUNTS}kwok-controller": "kwok",
+    f"{SYSTEM_ACCOUNTS}generic-garbage-collector": COLLECTOR,
+    f"{SYSTEM_ACCOUNTS}pod-garbage-collector": COLLECTOR,
+    f"{SYSTEM_ACCOUNTS}namespace-controller": "namespace-controller",
+    f"{SYSTEM_ACCOUNTS}deployment-controller": "deployment-controller",
+    f"{SYSTEM_ACCOUNTS}replicaset-controller": "replicaset-controller",
+    f"{SYSTEM_ACCOUNTS}statefulset-controller": "statefulset-controller",
+    f"{SYSTEM_ACCOUNTS}daemon-set-controller": "daemonset-controller",
+    f"{SYSTEM_ACCOUNTS}job-controller": "job-controller",
+    f"{SYSTEM_ACCOUNTS}cronjob-controller": "cronjob-controller",
+    f"{SYSTEM_ACCOUNTS}endpointslice-controller": "endpointslice-controller",
 }
-"""Default user names of the components → suspect."""
+"""Default user names of the components and of the controller manager's controllers, where each of them has an identity
+(``--use-service-account-credentials``) → actor."""
 
-_CONTROLLER = re.compile(r"system:serviceaccount:kube-system:[\w-]+-controller")
-"""The controller manager's controllers where each has an identity (``--use-service-account-credentials``)."""
+_CONTROLLER = re.compile(rf"{SYSTEM_ACCOUNTS}([\w-]+-controller|horizontal-pod-autoscaler|persistent-volume-binder)")
+"""All such controllers: those without a row of their own share one."""
+
+_OF_MANAGER: tuple[Suspect, ...] = (
+    "garbage-collector",
+    "namespace-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "statefulset-controller",
+    "daemonset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "endpointslice-controller",
+    "workload-controllers",
+)
 
 _EVIDENCE: Mapping[Suspect, str] = {
     "scheduler": "pods until their binding was answered, by the audit log",
     "kwok": "objects until kwok's write to them was answered, by the audit log",
+    **dict.fromkeys(_OF_MANAGER, "objects until the controller's write to them was answered, by the audit log"),
     "garbage-collector": "objects until the controller manager's deletion of them was answered, by the audit log",
     "workload-controllers": "objects until the controller manager had made or changed them, by the audit log",
 }
+
+_PROCESS_OF: Mapping[str, str] = dict.fromkeys(_OF_MANAGER, MANAGER)
+"""Actor → the process that does its work, if others share it."""
 
 _PROCESSES: Mapping[str, tuple[str, ...]] = {
     OPERATOR: (OPERATOR,),
     "scheduler": ("kube-scheduler",),
     "kwok": ("kwok",),
-    "garbage-collector": ("kube-controller-manager",),
-    CONTROLLERS: ("kube-controller-manager",),
+    MANAGER: (MANAGER,),
     SERVER: (API_SERVER, "etcd"),
 }
-"""Actor → the processes that do its work."""
+"""Actor, or process that several share → the processes whose CPU clocks are its own."""
 
 _CORE_WAITS: Mapping[str, Suspect] = {
     OPERATOR: "operator-core-wait",
     "scheduler": "scheduler-core-wait",
     "kwok": "kwok-core-wait",
-    "garbage-collector": "controller-manager-core-wait",
-    CONTROLLERS: "controller-manager-core-wait",
+    MANAGER: "controller-manager-core-wait",
     SERVER: "api-server-core-wait",
 }
 
@@ -190,7 +218,7 @@ def attribution_rows(
     spells = limited_spells(contents, phase, requests, way.spans) if limited_s is None else []
     shares = limited_shares(split, limited_s) if limited_s is not None else shares_of(spells, windows)
     unlimited, limit = without_limited(split, shares)
-    taken = take_out(unlimited, demand_of)
+    taken = take_out(unlimited, demand_of, _PROCESS_OF)
     rest = activity(
         taken.turns, requests_s=way.seconds, limited_s=None if limited_s is None else max(0.0, limited_s - limit)
     )
@@ -203,7 +231,7 @@ def attribution_rows(
 
 
 def _actors(contents: Contents) -> dict[str, str]:
-    """Return user → actor in the table; a role that is no suspect keeps its name."""
+    """Return user → actor; a role that is no suspect keeps its name."""
     users = {request.user for request in contents.requests}
     actors: dict[str, str] = {user: CONTROLLERS for user in users if _CONTROLLER.fullmatch(user)} | dict(_USERS)
     actors |= {user: _ROLES.get(role, role) for user, role in roles(contents.opened.identities).items()}
@@ -211,7 +239,7 @@ def _actors(contents: Contents) -> dict[str, str]:
 
 
 def _demands(contents: Contents, phase: PhaseSpan, windows: Sequence[Window]) -> dict[str, list[Demand]]:
-    """Return actor → its demand in each window, for actors whose CPU clocks span the phase."""
+    """Return process of _PROCESSES → its demand in each window, where its CPU clocks span the phase."""
     by_actor: dict[str, list[Demand]] = {}
     for actor, processes in _PROCESSES.items():
         for process in processes:
@@ -230,7 +258,10 @@ def _in_flight(
     for user in {request.user for request in requests}:
         if (actor := actors.get(user, user)) != OPERATOR:
             by_actor[actor] += spans_of(requests, user, contents.clock)
-    by_actor[CONTROLLERS] += by_actor[COLLECTOR]
+    # One user for all controllers may be any of the two.
+    of_all = by_actor.pop(MANAGER, [])
+    by_actor[COLLECTOR] += of_all
+    by_actor[CONTROLLERS] += of_all
     return {**by_actor, OPERATOR: way.spans}
 
 
@@ -278,7 +309,8 @@ def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) 
     for turn in taken.turns:
         for actor, seconds in turn.others.items():
             others[actor] += seconds
-    suspects = {_ROLES[role] for role in contents.opened.identities if role in _ROLES}
+    suspects: set[Suspect] = {_ROLES[role] for role in contents.opened.identities if role in _ROLES}
+    suspects |= {"garbage-collector"} if MANAGER in contents.opened.identities else set()
     suspects |= {suspect for suspect in _EVIDENCE if others.get(suspect)}
     rows = [
         bottleneck_row(suspect, others[suspect], of=length, evidence=_EVIDENCE[suspect]) for suspect in sorted(suspects)

@@ -25,8 +25,11 @@ _LEVELS = 10
 Key = tuple[str, str]
 """(namespace, name)."""
 
+MANAGER = "kube-controller-manager"
+"""The controller manager: the process that all its controllers share, and the user where it has one for all of them."""
+
 COLLECTOR, CONTROLLERS = "garbage-collector", "workload-controllers"
-"""The controller manager, where it deletes, and where it makes or changes objects: often one user does both."""
+"""What such a user is: where it deletes, and where it makes or changes objects."""
 
 SERVER = "api-server"
 """The API server with its etcd, which all requests wait for."""
@@ -87,8 +90,8 @@ class Taken(NamedTuple):
     cpu: float | None
     """Seconds that the operator used a core while it was waited for; None when its clock was not read."""
     waiting: dict[str, float]
-    """Actor → seconds that it was runnable without a core while it was waited for; the API server's while requests of
-    any actor were under way. Actors that were not measured are missing."""
+    """Process → seconds that it was runnable without a core while it was waited for; the API server's while requests of
+    any actor were under way. Processes that were not measured are missing."""
 
 
 def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
@@ -341,8 +344,8 @@ class _Tally:
 def _events(waits: Iterable[Wait], kind: int, actors: Mapping[str, str]) -> Iterable[_Event]:
     for wait in waits:
         actor = actors.get(wait.user, wait.user)
-        if actor == COLLECTOR and not wait.deletes:
-            actor = CONTROLLERS
+        if actor == MANAGER:
+            actor = COLLECTOR if wait.deletes else CONTROLLERS
         yield _Event(wait.start, kind, actor, 1)
         yield _Event(wait.end, kind, actor, -1)
 
@@ -354,24 +357,27 @@ def _spans(in_flight: Mapping[str, Iterable[tuple[int, int]]]) -> Iterable[_Even
             yield _Event(end, 2, actor, -1)
 
 
-def take_out(turns: Sequence[Turns], demands: Mapping[str, Sequence[Demand]]) -> Taken:
+def take_out(
+    turns: Sequence[Turns], demands: Mapping[str, Sequence[Demand]], process_of: Mapping[str, str] = {}
+) -> Taken:
     """Remove the operator's CPU time and every actor's wait for a core from the time of each window.
 
-    ``demands``: actor → its demand in each window; `SERVER`'s is that of the API server and etcd together. A process
-    that is waited for uses the cores for that work: its demand counts as far as it fits into its time, used and waiting
-    in proportion, as many threads may run or wait at a time.
+    ``demands``: process → its demand in each window; `SERVER`'s is that of the API server and etcd together.
+    ``process_of``: actor → process; missing ones are their own. A process that is waited for uses the cores for that
+    work: its demand counts as far as it fits into the time of its actors, used and waiting in proportion, as many
+    threads may run or wait at a time.
     """
     waiting: defaultdict[str, float] = defaultdict(float)
-    for actor, by_window in demands.items():
+    for process, by_window in demands.items():
         if any(demand.waiting_s is not None for demand in by_window):
-            waiting[actor] = 0.0
+            waiting[process] = 0.0
     left: list[Turns] = []
     cpu = 0.0
     for index, turn in enumerate(turns):
-        here = {actor: by_window[index] for actor, by_window in demands.items()}
+        here = {process: by_window[index] for process, by_window in demands.items()}
         used, rest = _of_operator(turn, here.get(OPERATOR), waiting)
         cpu += used
-        left.append(_of_others(rest, here, waiting))
+        left.append(_of_others(rest, here, process_of, waiting))
     return Taken(left, cpu if OPERATOR in demands else None, dict(waiting))
 
 
@@ -401,16 +407,23 @@ def _of_operator(turn: Turns, demand: Demand | None, waiting: defaultdict[str, f
     )
 
 
-def _of_others(turn: Turns, demands: Mapping[str, Demand], waiting: defaultdict[str, float]) -> Turns:
+def _of_others(
+    turn: Turns, demands: Mapping[str, Demand], process_of: Mapping[str, str], waiting: defaultdict[str, float]
+) -> Turns:
     """Remove the other actors' wait for a core, then the API server's during any actor's requests."""
     own = {actor: seconds + turn.beside.get(actor, 0.0) for actor, seconds in turn.others.items()}
     in_flight: dict[str, float] = {}
     lost: dict[str, float] = {}
+    together: defaultdict[str, float] = defaultdict(float)
     for actor, seconds in own.items():
-        demand = demands.get(actor)
-        used, lost[actor] = _fit(demand, seconds)
+        together[process_of.get(actor, actor)] += seconds
+    for actor, seconds in own.items():
+        process = process_of.get(actor, actor)
+        demand = demands.get(process)
+        share = seconds / together[process] if together[process] else 0.0
+        used, lost[actor] = (part * share for part in _fit(demand, together[process]))
         if demand is not None and demand.waiting_s is not None:
-            waiting[actor] += lost[actor]
+            waiting[process] += lost[actor]
         requests = turn.others_in_flight.get(actor, 0.0) / turn.others[actor] * seconds if turn.others[actor] else 0.0
         in_flight[actor] = max(0.0, min(requests, seconds - used - lost[actor]))
     under_way = turn.in_flight + sum(in_flight.values())

@@ -1,17 +1,21 @@
 """Objects that wait for a controller of Kubernetes that the cluster under the test does not run.
 
 The control plane runs the controllers that its definition names (`controller_manager.controllers`), which by default
-are those that an operator's own objects need. A Deployment then stays without a ReplicaSet, and its pods never come: no
-fault of the operator, and nothing in the API says why.
+are those that an operator's objects and its children need. Where one is left out, a Deployment stays without a
+ReplicaSet, and its pods never come: no fault of the operator, and nothing in the API says why.
 
 No false alarm: only in a phase that did not pass, only where the definition in force names the controllers, and not for
-a kind whose status the operator under test writes itself.
+a kind whose status the operator under test writes itself. Services and PodDisruptionBudgets are of use without their
+controllers: they count only where an unmet milestone does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http import HTTPStatus
+from typing import NamedTuple
 
+from ...recording.evaluation import count_leaves
 from ..result import Finding
 from .observed import Observed
 
@@ -20,28 +24,79 @@ ID = "missing-controller"
 _FACT = "controller_manager_controllers"
 """Fact about the cluster: the controllers that run, separated by commas; missing where they are not known."""
 
-_CONTROLLERS = {
-    "deployments.apps": "deployment-controller",
-    "replicasets.apps": "replicaset-controller",
-    "statefulsets.apps": "statefulset-controller",
-    "daemonsets.apps": "daemonset-controller",
-    "jobs.batch": "job-controller",
-    "cronjobs.batch": "cronjob-controller",
-}
+
+class _Controlled(NamedTuple):
+    """A kind that one of Kubernetes' controllers acts on."""
+
+    resource: str
+    kind: str
+    """In the plural."""
+    lack: str
+    """What its objects do not get."""
+    controller: str
+    counted: str = ""
+    """Resource that an unmet milestone has to count; empty: any."""
+
+
+_KINDS = (
+    _Controlled("deployments.apps", "Deployments", "ReplicaSet", "deployment-controller"),
+    _Controlled("replicasets.apps", "ReplicaSets", "pods", "replicaset-controller"),
+    _Controlled("statefulsets.apps", "StatefulSets", "pods", "statefulset-controller"),
+    _Controlled("daemonsets.apps", "DaemonSets", "pods", "daemonset-controller"),
+    _Controlled("jobs.batch", "Jobs", "pods", "job-controller"),
+    _Controlled("cronjobs.batch", "CronJobs", "Jobs", "cronjob-controller"),
+    _Controlled("services", "Services", "EndpointSlice", "endpointslice-controller", "endpointslices.discovery.k8s.io"),
+    _Controlled(
+        "poddisruptionbudgets.policy",
+        "PodDisruptionBudgets",
+        "status",
+        "disruption-controller",
+        "poddisruptionbudgets.policy",
+    ),
+)
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with objects whose controller does not run."""
     running = str(seen.test.cluster.get(_FACT, "*")).split(",")
-    if "*" in running or all(phase.outcome == "passed" for phase in seen.test.phases):
+    if all(phase.outcome == "passed" for phase in seen.test.phases):
         return
-    for resource, controller in _CONTROLLERS.items():
-        number = sum(life.exists(seen.end) for life in seen.lives.get(resource, []))
-        own = any(one.resource == resource and one.subresource == "status" for one in seen.requests)
-        if number and controller not in running and not own:
+    unmet = _unmet(seen)
+    for one in _KINDS:
+        # kube-controller-manager knows each by its older name, too.
+        names = one.controller, one.controller.removesuffix("-controller")
+        off = any(f"-{name}" in running for name in names)
+        runs = any(name in running for name in names) or ("*" in running and not off)
+        own = any(sent.resource == one.resource and sent.subresource == "status" for sent in seen.requests)
+        if runs or own or (one.counted and one.counted not in unmet):
+            continue
+        if number := _existing(seen, one.resource):
             yield Finding(
                 id=ID,
                 severity="defect",
-                text=f"{number:,} {resource} wait for the {controller}, which this cluster does not run",
+                text=f"{number:,} {one.kind} have no {one.lack}: this cluster does not run the {one.controller}",
                 evidence=("add it to controller_manager.controllers in the cluster's definition",),
             )
+
+
+def _unmet(seen: Observed) -> set[str]:
+    """Return the resources that the unmet milestones of phases that did not pass count."""
+    return {
+        count.watch.resource
+        for span in seen.spans
+        if span.phase.outcome != "passed"
+        for name, declared in span.recorded.declared.items()
+        if name not in span.recorded.met
+        for count in count_leaves(declared.condition)
+    }
+
+
+def _existing(seen: Observed, resource: str) -> int:
+    """Return how many objects of a kind were left at the end, by a watch of it, else by the audit log."""
+    if resource in seen.lives:
+        return sum(life.exists(seen.end) for life in seen.lives[resource])
+    requests = [one for one in seen.all_requests if one.resource == resource and not one.subresource and one.changes]
+    made = {one.object for one in requests if one.code == HTTPStatus.CREATED}
+    deleted = {one.object for one in requests if one.verb == "delete"}
+    emptied = {one.namespace for one in requests if one.verb == "deletecollection"}
+    return len([one for one in made - deleted if one[0] not in emptied])

@@ -11,7 +11,7 @@ from ..launch import Plan
 
 
 class Local(Backend):
-    """All nodes are simulated, and no controller looks for their Leases."""
+    """All nodes are simulated; a controller looks for their Leases only where the definition runs it."""
 
     name: ClassVar[str] = "local"
     runs_pods: ClassVar[bool] = False

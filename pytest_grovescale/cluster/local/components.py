@@ -177,12 +177,16 @@ def _controller_manager(start: Start) -> list[str]:
     return [
         "--kubeconfig=pki/kube-controller-manager.kubeconfig",
         "--leader-elect=false",
+        # Each controller is a user of its own in the audit log, as on a cluster that kubeadm made.
+        "--use-service-account-credentials=true",
         f"--kube-api-qps={manager.limits.qps}",
         f"--kube-api-burst={manager.limits.burst}",
         f"--concurrent-gc-syncs={manager.concurrent_gc_syncs}",
         "--service-account-private-key-file=pki/sa.key",
         "--root-ca-file=pki/ca.crt",
         f"--controllers={','.join(manager.controllers)}",
+        # The volume controllers create this folder, by default in /usr/libexec.
+        "--flex-volume-plugin-dir=flex-volume",
         "--bind-address=127.0.0.1",
         f"--secure-port={start.ports['kube-controller-manager']}",
         *_serving(),

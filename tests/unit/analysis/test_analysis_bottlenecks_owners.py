@@ -11,8 +11,10 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import IDENTITIES, PCS, PODS, Simulation, pods
+from .test_analysis_bottlenecks import waited
 
 CONTROLLER = "grovescale:kube-controller-manager"
+SYSTEM = "system:serviceaccount:kube-system:"
 JOBS = WatchSpec(resource="jobs.batch", path="/apis/batch/v1/namespaces/t/jobs")
 REPLICA_SETS = WatchSpec(resource="replicasets.apps", path="/apis/apps/v1/namespaces/t/replicasets")
 N = 4
@@ -51,11 +53,18 @@ def deployed(made_after: float, filled_after: float, *, user: str = CONTROLLER, 
     return {row.suspect: row.share for row in phase.bottlenecks}
 
 
-@pytest.mark.parametrize("user", [CONTROLLER, "system:serviceaccount:kube-system:job-controller"])
-def test_pods_wait_for_the_operator_until_it_has_made_their_owner(user: str) -> None:
+@pytest.mark.parametrize(
+    ("user", "suspect"),
+    [
+        (CONTROLLER, "workload-controllers"),
+        (f"{SYSTEM}job-controller", "job-controller"),
+        (f"{SYSTEM}ephemeral-volume-controller", "workload-controllers"),
+    ],
+)
+def test_pods_wait_for_the_operator_until_it_has_made_their_owner(user: str, suspect: str) -> None:
     shares = deployed(9000, 1000, user=user)
     assert shares["operator-idle"] > 0.85
-    assert 0.05 < shares["workload-controllers"] < 0.15
+    assert 0.05 < shares[suspect] < 0.15
     assert shares["garbage-collector"] == 0
 
 
@@ -67,14 +76,29 @@ def test_without_owners_the_last_writer_is_all_there_is() -> None:
     assert deployed(9000, 1000, owned=False)["workload-controllers"] > 0.95
 
 
-def test_the_chain_is_followed_over_several_owners() -> None:
+@pytest.mark.parametrize("own_identities", [False, True])
+def test_the_chain_is_followed_over_several_owners(own_identities: bool) -> None:
+    """Each controller has its row where each has an identity; they share the process that waits for a core."""
     sim = Simulation(identities={**IDENTITIES, "kube-controller-manager": CONTROLLER})
     for spec in (PODS, PCS, JOBS, REPLICA_SETS):
         sim.watch(spec, 1)
     sim.phase("deploy", 100, 10_020, pods_created=pods(1))
-    made(sim, JOBS, "top", 8000, user="operator", owner="uid-set")
-    made(sim, REPLICA_SETS, "middle", 9000, user=CONTROLLER, owner="uid-top")
-    made(sim, PODS, "pod", 10_000, user=CONTROLLER, owner="uid-middle")
+    deployments, replica_sets = (
+        (f"{SYSTEM}deployment-controller", f"{SYSTEM}replicaset-controller")
+        if own_identities
+        else (CONTROLLER, CONTROLLER)
+    )
+    made(sim, JOBS, "top", 7000, user="operator", owner="uid-set")
+    made(sim, REPLICA_SETS, "middle", 9000, user=deployments, owner="uid-top")
+    made(sim, PODS, "pod", 10_000, user=replica_sets, owner="uid-middle")
+    waited(sim, 10_020, operator=(0.0, 0.0), kube_controller_manager=(0.01, 0.1))
     (phase,) = analyse(sim.records()).phases
-    shares = {row.suspect: row.share for row in phase.bottlenecks}
-    assert 0.15 < shares["workload-controllers"] < 0.25
+    seconds = {row.suspect: row.seconds for row in phase.bottlenecks}
+    assert seconds["controller-manager-core-wait"] == pytest.approx(0.99, abs=0.02)
+    if own_identities:
+        assert seconds["deployment-controller"] == pytest.approx(1.34, abs=0.02)
+        assert seconds["replicaset-controller"] == pytest.approx(0.67, abs=0.02)
+        assert "workload-controllers" not in seconds
+    else:
+        assert seconds["workload-controllers"] == pytest.approx(2.01, abs=0.02)
+    assert seconds["garbage-collector"] == 0

@@ -33,7 +33,7 @@ cuts = st.lists(st.integers(1, END - 1), max_size=6, unique=True).map(
 
 flights = st.dictionaries(st.sampled_from(list(ACTORS)), st.lists(spans, max_size=6))
 asked = st.dictionaries(
-    st.sampled_from([*ACTORS, SERVER]),
+    st.sampled_from([*ACTORS, SERVER, "shared"]),
     st.builds(Demand, st.floats(0, 4), st.none() | st.floats(0, 50)),
 )
 
@@ -52,12 +52,22 @@ def test_turns_add_up_to_their_windows(
         assert all(turn.others_in_flight.get(actor, 0.0) <= of + 1e-9 for actor, of in turn.others.items())
 
 
-@given(counted=waits, in_flight=flights, windows=cuts, asks=asked)
+@given(
+    counted=waits,
+    in_flight=flights,
+    windows=cuts,
+    asks=asked,
+    process_of=st.sampled_from([{}, {"scheduler": "shared", "kwok": "shared"}]),
+)
 def test_what_is_taken_out_of_turns_and_what_is_left_add_up(
-    counted: list[Wait], in_flight: dict[str, list[tuple[int, int]]], windows: list[Window], asks: dict[str, Demand]
+    counted: list[Wait],
+    in_flight: dict[str, list[tuple[int, int]]],
+    windows: list[Window],
+    asks: dict[str, Demand],
+    process_of: dict[str, str],
 ) -> None:
     found = turns(Waits(counted, []), ACTORS, in_flight, windows)
-    taken = take_out(found, {actor: [demand] * len(windows) for actor, demand in asks.items()})
+    taken = take_out(found, {actor: [demand] * len(windows) for actor, demand in asks.items()}, process_of)
     left = sum(own(turn) + sum(turn.others.values()) for turn in taken.turns)
     before = sum(own(turn) + sum(turn.others.values()) for turn in found)
     assert left + (taken.cpu or 0.0) + sum(taken.waiting.values()) == pytest.approx(before)

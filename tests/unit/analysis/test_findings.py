@@ -10,13 +10,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse, contents_of, result_of
 from pytest_grovescale.analysis.findings import RULES
 from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.recording.conditions import WatchSpec
+from pytest_grovescale.recording.conditions import Count, WatchSpec
 
 from .simulated import IDENTITIES, PODS, Simulation, full_run, pods
 
@@ -398,7 +399,9 @@ DEPLOYMENTS = WatchSpec(resource="deployments.apps", path="/apis/apps/v1/namespa
         ("garbage-collector-controller", "timeout", True),
         ("garbage-collector-controller", "passed", False),
         ("garbage-collector-controller,deployment-controller", "timeout", False),
+        ("garbage-collector-controller,deployment", "timeout", False),
         ("*", "timeout", False),
+        ("*,-deployment-controller", "timeout", True),
         (None, "timeout", False),
     ],
 )
@@ -459,6 +462,36 @@ def test_no_stall_where_the_phase_passed_or_others_went_on() -> None:
 
     assert "stalled" not in {one.id for one in stalled("passed")}
     assert "stalled" not in {one.id for one in stalled(sent=others)}
+
+
+@pytest.mark.parametrize(
+    ("resource", "group", "counted", "wrong"),
+    [
+        ("deployments", "apps", "pods", True),
+        ("daemonsets", "apps", "pods", True),
+        ("cronjobs", "batch", "jobs.batch", True),
+        ("services", "", "endpointslices.discovery.k8s.io", True),
+        ("services", "", "pods", False),
+        ("poddisruptionbudgets", "policy", "poddisruptionbudgets.policy", True),
+        ("poddisruptionbudgets", "policy", "pods", False),
+    ],
+)
+def test_children_that_no_controller_makes(
+    resource: str, group: str, counted: str, wrong: bool, snapshot: SnapshotAssertion
+) -> None:
+    """Of kinds that no milestone counts the audit log says how many there are."""
+    sim = opened(Simulation(), cluster={"controller_manager_controllers": "garbage-collector-controller"})
+    spec = WatchSpec(resource=counted, path="/of/what/is/counted")
+    sim.watch(spec, 1)
+    sim.phase("deploy", 100, 900, "timeout", made=Count(watch=spec, op=">=", n=1))
+    for number in range(4):
+        parts: dict[str, Any] = {"resource": resource, "group": group, "namespace": "t", "name": f"one-{number}"}
+        sim.request(200, user="harness", verb="create", code=201, **parts)
+        if not number:
+            sim.request(300, user="harness", verb="delete", **parts)
+    found = analyse(sim.records()).findings
+    assert [one.id for one in found] == (["missing-controller"] if wrong else [])
+    assert [one.text for one in found] == snapshot
 
 
 @pytest.mark.parametrize(

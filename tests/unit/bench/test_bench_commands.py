@@ -114,7 +114,7 @@ def test_what_pytest_does_not_find_is_reported_in_its_words(
             ["compare"],
             [
                 ": reference, reference again",
-                "/test_pcs.py::test_pcs (cluster default, 100 nodes)",
+                "/test_pcs.py::test_pcs (cluster minimal, 100 nodes)",
                 "  noop: 32 runs, about 12m",
                 "  deploy: 32 runs, about 17m",
                 "  profile: 2 runs, about 4m",
@@ -126,7 +126,7 @@ def test_what_pytest_does_not_find_is_reported_in_its_words(
             ["sweep", "--repeats=2"],
             [
                 ": replicas=125, replicas=250, replicas=500, replicas=1000",
-                "/test_pcs.py::test_pcs (cluster default, 100 nodes)",
+                "/test_pcs.py::test_pcs (cluster minimal, 100 nodes)",
                 "  sweep: 8 runs, about 8m",
                 "about 8m",
                 ": grovescale sweep --yes; ",

@@ -54,7 +54,30 @@ def test_bundled_default_is_what_workloads_expect() -> None:
     pool = default.nodes[0]
     assert pool.labels == {"type": "kwok"}
     assert [(t.key, t.value, t.effect) for t in pool.taints] == [("kwok.x-k8s.io/node", "fake", "NoSchedule")]
-    assert [Path(stage).stem for stage in default.stages] == ["node-initialize", "pod-ready", "pod-delete"]
+    assert [Path(stage).stem for stage in default.stages] == [
+        "node-initialize",
+        "pod-ready",
+        "pod-complete",
+        "pod-delete",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("controllers", "lease_seconds"),
+    [
+        ("[garbage-collector-controller]", 0),
+        ("[garbage-collector-controller, node-lifecycle-controller]", 40),
+        ("[nodelifecycle]", 40),
+        ("['*']", 40),
+        ("['*', -node-lifecycle-controller]", 0),
+    ],
+)
+def test_nodes_renew_leases_where_a_controller_looks_for_them(
+    tmp_path: Path, controllers: str, lease_seconds: int
+) -> None:
+    text = f"{SMALL}controller_manager: {{controllers: {controllers}}}\n"
+    assert load_definition(written(tmp_path, text)).kwok.lease_seconds == lease_seconds
+    assert load_definition(written(tmp_path, text + "kwok: {lease_seconds: 9}\n")).kwok.lease_seconds == 9
 
 
 def test_limits_are_those_of_production_unless_said_otherwise(tmp_path: Path) -> None:
