@@ -33,6 +33,18 @@ _PORT_ATTEMPTS = 3
 _KEPT_STARTS = 5
 
 
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+"""Of every API server that grovescale starts."""
+
+AUDIT_MAX_MB = 100_000
+"""Size at which the audit log is rotated, MB: more than any run writes."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Input of a start."""
 
@@ -51,6 +63,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 def digest(definition: ClusterDefinition) -> str:
     """Return a digest that is equal for equal definitions."""
     return state.digest(msgspec.json.encode(definition))
+
+
+def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> state.Flat:
+    """Return the limits of a control plane that grovescale created.
+
+    ``controllers``: the ones that run, unless a flag of the definition says otherwise.
+    """
+    api, manager = definition.api_server, definition.controller_manager
+    flat: state.Flat = {
+        "priority_and_fairness": api.priority_and_fairness,
+        "max_requests_inflight": api.max_requests_inflight,
+        "max_mutating_requests_inflight": api.max_mutating_requests_inflight,
+        "apiserver_gogc": api.gogc or 100,
+        "controller_manager_qps": manager.limits.qps,
+        "controller_manager_controllers": manager.extra_args.get("controllers", controllers),
+        "scheduler_qps": definition.scheduler.limits.qps,
+    }
+    for section in ("api_server", "controller_manager", "scheduler", "kwok"):
+        for flag, value in getattr(definition, section).extra_args.items():
+            flat[f"{section}.{flag}"] = value
+    return flat
 
 
 def start(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:

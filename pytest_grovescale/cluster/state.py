@@ -60,6 +60,10 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+Flat = dict[str, str | int | float | bool]
+"""Facts by name."""
+
+
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a running cluster; content of ``cluster.json``."""
 
@@ -72,7 +76,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     identities: dict[str, str]
     audit_log: str
     """Empty if there is none."""
-    facts: dict[str, str | int | float | bool]
+    facts: Flat
     binaries: dict[str, str] = {}
     """Binaries of its components, name → path on this machine; empty if unknown."""
     metrics: dict[str, Address] = {}

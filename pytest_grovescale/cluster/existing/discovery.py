@@ -20,12 +20,12 @@ from ...errors import ClusterError
 from ...kube.access import Access, address_by_files, write_files
 from ...kube.client import Client
 from ...kube.errors import ApiError
-from .. import component_config, launch, nodes, rbac, state
+from .. import kwok, launch, nodes, rbac, state
 from ..definition import Existing
+from ..kwok import Players
 from ..launch import Plan
 from ..rbac import Answer
-from . import context_policy, kwok_setup
-from .kwok_setup import Players
+from . import context_policy
 
 NAME = "kube-apiserver"
 PATH = "/metrics"
@@ -73,7 +73,7 @@ def facts(
     """Return the facts that every recording stores, kept for processes that join the cluster."""
     definition = plan.definition
     prefixes = nodes.prefixed(definition, plan.name)
-    flat: component_config.Flat = {
+    flat: state.Flat = {
         "backend": definition.backend,
         "definition": definition.name,
         "context": access.context or "in-cluster",
@@ -84,7 +84,7 @@ def facts(
         "start_s": round(taken_s, 3),
     }
     if players == "host":
-        flat |= component_config.kwok_limits(definition)
+        flat |= kwok.limits(definition)
     if cluster_info.lacking:
         flat["not_allowed"] = "; ".join(cluster_info.lacking)
     return state.Facts(
@@ -111,7 +111,7 @@ def _metrics(
 ) -> dict[str, Address]:
     known = {}
     if players == "host":
-        known[kwok_setup.NAME] = Address(url=f"http://127.0.0.1:{port}/metrics")
+        known[kwok.NAME] = Address(url=f"http://127.0.0.1:{port}/metrics")
     if cluster_info.api_metrics:
         known[NAME] = endpoint(folder, access)
     return known

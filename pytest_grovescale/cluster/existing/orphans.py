@@ -20,11 +20,11 @@ from ...kube.client import Client, Object
 from ...kube.errors import ApiError, Forbidden, NotFound
 from ...kube.portal import Portal
 from ...kube.resources import Resource
-from .. import lease_lock, ledger, nodes, rbac, state
+from .. import kwok, lease_lock, ledger, nodes, rbac, state
 from ..definition import Existing
 from ..lease_lock import Claim, Observer
 from ..ledger import Made, Owner
-from . import cleanup, context_policy, kwok_setup
+from . import cleanup, context_policy
 from .cleanup import Removal
 from .discovery import is_held
 
@@ -169,7 +169,7 @@ async def _played(client: Client, cluster: str) -> str:
     listing = await client.list(await client.resource("Node", "v1"), label_selector=nodes.selector(cluster))
     for item in listing.items:
         metadata = item["metadata"]
-        if kwok_setup.ANNOTATION in (metadata.get("annotations") or {}):
+        if kwok.ANNOTATION in (metadata.get("annotations") or {}):
             # A kwok in the cluster renews it, whether or not the tests still run.
             continue
         try:

@@ -17,12 +17,12 @@ from ...kube.access import Access, plugin_of, to_kubeconfig
 from ...kube.client import Client
 from ...kube.errors import AlreadyExists, ApiError
 from ...kube.portal import Portal
-from .. import binaries, launch, ledger, nodes, ports, state, supervisor_client, teardown_plan
+from .. import binaries, kwok, launch, ledger, nodes, ports, state, supervisor_client, teardown_plan
 from ..definition import Existing
+from ..kwok import Players
 from ..launch import Plan
-from . import cleanup, context_policy, discovery, kwok_setup
+from . import cleanup, context_policy, discovery
 from .discovery import ClusterInfo, facts
-from .kwok_setup import Players
 
 Progress = Callable[[str], None]
 
@@ -80,7 +80,7 @@ def _begin(plan: Plan, access: Access) -> int:
             plugin = plugin_of(access)
             for role in ("harness", "recorder"):
                 state.write_access(plan.folder, role, access)
-            for name in ("kubeconfig", kwok_setup.KUBECONFIG):
+            for name in ("kubeconfig", kwok.KUBECONFIG):
                 write_private(plan.folder / name, to_kubeconfig(access, name=plan.name, plugin=plugin))
             ledger.claimed(plan.folder)
             teardown_plan.plan(plan.folder, removal(plan.folder, whole_environment=plugin is not None))
@@ -110,18 +110,18 @@ async def _bring_up(
     first, *rest = (
         _labelled(manifest, labels) for manifest in nodes.manifests(definition, cluster=plan.name, prefixes=prefixes)
     )
-    await _claim(client, plan.name, kwok_setup.annotated(first, "there" if settings.kwok != "host" else "host"))
+    await _claim(client, plan.name, kwok.annotated(first, "there" if settings.kwok != "host" else "host"))
     players: Players = settings.kwok if settings.kwok != "auto" else "there"
-    if settings.kwok == "auto" and not await kwok_setup.someone_plays(client, plan.name):
+    if settings.kwok == "auto" and not await kwok.someone_plays(client, plan.name):
         _demand_kwok(cluster_info)
-        await kwok_setup.let_alone(client, first["metadata"]["name"])
+        await kwok.let_alone(client, first["metadata"]["name"])
         players = "host"
     if players == "host":
         progress(f"cluster {plan.name}: our own kwok plays the kubelets")
         _start_kwok(plan, port, progress)
-    await nodes.put(client, [kwok_setup.annotated(manifest, players) for manifest in rest])
+    await nodes.put(client, [kwok.annotated(manifest, players) for manifest in rest])
     progress(f"cluster {plan.name}: {definition.node_count} nodes created, waiting until they are Ready")
-    await kwok_setup.wait_ready(client, plan.folder, definition.node_count, players)
+    await kwok.wait_ready(client, plan.folder, definition.node_count, players)
     return players
 
 
@@ -155,7 +155,7 @@ def _start_kwok(plan: Plan, port: int, progress: Progress) -> None:
     definition = plan.definition
     binary = binaries.find(("kwok",), definition.kubernetes, given=definition.binaries, progress=progress)["kwok"]
     access = state.access(plan.folder, "harness")
-    kwok_setup.start(plan.folder, definition, binary, port=port, whole_environment=plugin_of(access) is not None)
+    kwok.start(plan.folder, definition, binary, port=port, whole_environment=plugin_of(access) is not None)
 
 
 @contextmanager

@@ -15,10 +15,9 @@ from ...errors import ClusterError
 from ...kube.access import Access, to_kubeconfig
 from ...kube.client import Client
 from ...kube.errors import ApiError, Conflict
-from .. import component_config, nodes, state, versions
+from .. import kwok, nodes, state, versions
 from ..binaries import Binary
 from ..definition import POOL_LABEL, ClusterDefinition, Kind
-from ..existing import kwok_setup
 from . import container_engine, images
 from .container_engine import Engine
 from .provision import Ground
@@ -91,7 +90,7 @@ async def populate(client: Client, setup: Bootstrap, progress: Progress) -> Boot
     await nodes.put(client, manifests(setup))
     progress(f"cluster {setup.name}: {definition.node_count} nodes created, waiting until they are Ready")
     if setup.kwok is not None:
-        await kwok_setup.wait_ready(client, setup.folder, definition.node_count, "host")
+        await kwok.wait_ready(client, setup.folder, definition.node_count, "host")
     else:
         await wait_ready(client, definition.node_count, cluster=setup.name)
     return Bootstrapped(kubernetes=kubernetes, api_server_ready_s=ready_s, nodes_ready_s=time.monotonic() - setup.began)
@@ -106,7 +105,7 @@ def manifests(setup: Bootstrap) -> list[dict[str, Any]]:
     """Return the simulated nodes, without the annotation by which another kwok in the cluster would take them on."""
     begin = prefixes(setup.definition, setup.name, made=setup.ground.made)
     simulated = nodes.manifests(setup.definition, cluster=setup.name, prefixes=begin)
-    return [kwok_setup.annotated(manifest, "host") for manifest in simulated]
+    return [kwok.annotated(manifest, "host") for manifest in simulated]
 
 
 async def _version(client: Client) -> str:
@@ -119,7 +118,7 @@ async def _version(client: Client) -> str:
 
 async def _start_kwok(client: Client, setup: Bootstrap, progress: Progress) -> None:
     if setup.kwok is not None:
-        kwok_setup.start(setup.folder, setup.definition, setup.kwok, port=setup.kwok_port, whole_environment=False)
+        kwok.start(setup.folder, setup.definition, setup.kwok, port=setup.kwok_port, whole_environment=False)
         return
     image = kwok_image(setup.definition.kind or Kind(), setup.engine)
     if container_engine.has_image(setup.engine, image):
@@ -180,7 +179,7 @@ def kwok_manifests(
         "metadata": metadata,
         "stringData": {
             "kubeconfig": to_kubeconfig(inside, name=cluster),
-            component_config.KWOK_CONFIG: component_config.kwok_configuration(definition),
+            kwok.CONFIGURATION: kwok.configuration(definition),
         },
     }
     yield {
@@ -192,11 +191,11 @@ def kwok_manifests(
 
 
 def _deployment(definition: ClusterDefinition, cluster: str, image: str) -> dict[str, Any]:
-    arguments = component_config.kwok_arguments(
+    arguments = kwok.arguments(
         definition.kwok,
         kubeconfig=f"{_FOLDER}/kubeconfig",
         port=_METRICS_PORT,
-        nodes=component_config.nodes_labelled(nodes.selector(cluster)),
+        nodes=kwok.nodes_labelled(nodes.selector(cluster)),
     )
     container = {
         "name": NAME,

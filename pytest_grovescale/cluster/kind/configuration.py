@@ -1,4 +1,11 @@
-"""The kind configuration of a cluster: checked, and merged with the user's own."""
+"""The kind configuration of a cluster: checked, and merged with the user's own; and what it lets kubeadm change.
+
+All changes to the control plane use kubeadm's patches of its static pods, files that exist in the node before kubeadm
+runs, not ``extraArgs``: those are a mapping in one version of its configuration and a list in the next, and they are
+left to the user. Flags are appended, and the last of repeated flags applies; volumes and variables are merged by name.
+
+Source: https://kubernetes.io/docs/setup/production-environment/tools/kubeadm/control-plane-flags/ (patches directory).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +20,7 @@ from ... import resources
 from ...definitions import Source, read, readable
 from ...errors import DefinitionError
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
-from . import static_pods
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY
 
 BINARIES = ("kind", "kwok")
 FOLDER = "fixtures/kind"
@@ -37,6 +44,32 @@ _NODES_OF_DEFAULT_SUBNET = 250
 _WIDE_SUBNET = "10.192.0.0/10"
 _SKIPPED = ["preflight", "addon/kube-proxy", "addon/coredns"]
 _LOOPBACK = "127.0.0.1"
+
+IN_NODE = "/etc/grovescale"
+"""Mount point of kubeadm's patches, and of the files that they name, in the node; read-only."""
+
+AUDIT_IN_NODE = "/var/log/grovescale"
+"""Mount point of the audit log's folder in the node."""
+
+AUDIT_LOG = "audit.log"
+PATCHES = "patches"
+
+METRICS_PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "etcd": 2381}
+"""Metrics ports in the node."""
+
+_PKI = "/etc/kubernetes/pki"
+_FILES_VOLUME, _AUDIT_VOLUME, _PKI_VOLUME = "grovescale", "grovescale-audit", "grovescale-pki"
+
+# One replica each: no Lease to renew every two seconds, and none to expire after a restart of the node.
+_ONE_OF_ITS_KIND = {"leader-elect": "false"}
+
+# Makes its metrics readable from this machine with mutual TLS by the cluster's authority: by default it listens on the
+# node's loopback with a self-signed certificate.
+_SERVING = {
+    "bind-address": "0.0.0.0",
+    "tls-cert-file": f"{_PKI}/apiserver.crt",
+    "tls-private-key-file": f"{_PKI}/apiserver.key",
+}
 
 
 def check(written: ClusterDefinition, source: Source) -> ClusterDefinition:
@@ -138,7 +171,7 @@ def _check_nodes(nodes: Any, source: Source) -> None:
         )
     for index, mount in enumerate(nodes[planes[0]].get("extraMounts") or []):
         inside = Path(str(mount.get("containerPath", "")))
-        for taken in (static_pods.IN_NODE, static_pods.AUDIT_IN_NODE):
+        for taken in (IN_NODE, AUDIT_IN_NODE):
             if inside == Path(taken) or Path(taken) in inside.parents or inside in Path(taken).parents:
                 place = ("nodes", planes[0], "extraMounts", index, "containerPath")
                 raise source.mistake(place, f"lies over {taken}, which the harness mounts", "Mount it elsewhere.")
@@ -178,7 +211,7 @@ def _flags(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _reserved(component: str) -> set[str]:
-    return set(static_pods.flags(_BARE)[component])
+    return set(flags(_BARE)[component])
 
 
 class KindCluster(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,13 +224,13 @@ class KindCluster(msgspec.Struct, frozen=True, kw_only=True):
     node_count: int
     """Number of simulated nodes; each needs a pod network as long as a controller assigns them."""
     files: Path
-    """Folder of ``static_pods.write``."""
+    """Folder of ``write_files``."""
     audit: Path
     """Folder of the audit log."""
     api_port: int
     """Port of the API on loopback."""
     metrics_ports: Mapping[str, int]
-    """Component → port on loopback, for those of ``static_pods.METRICS_PORTS``."""
+    """Component → port on loopback, for those of ``METRICS_PORTS``."""
     own: Mapping[str, Any]
     """The user's configuration, checked; empty where there is none."""
 
@@ -236,11 +269,11 @@ def _node(node: dict[str, Any], given: KindCluster) -> dict[str, Any]:
     if node.get("role", "control-plane") != "control-plane":
         return node
     mounts = [
-        {"hostPath": str(given.files), "containerPath": static_pods.IN_NODE, "readOnly": True},
-        {"hostPath": str(given.audit), "containerPath": static_pods.AUDIT_IN_NODE},
+        {"hostPath": str(given.files), "containerPath": IN_NODE, "readOnly": True},
+        {"hostPath": str(given.audit), "containerPath": AUDIT_IN_NODE},
     ]
     mappings = [
-        {"containerPort": static_pods.METRICS_PORTS[name], "hostPort": port, "listenAddress": _LOOPBACK}
+        {"containerPort": METRICS_PORTS[name], "hostPort": port, "listenAddress": _LOOPBACK}
         for name, port in given.metrics_ports.items()
     ]
     return node | {
@@ -252,9 +285,116 @@ def _node(node: dict[str, Any], given: KindCluster) -> dict[str, Any]:
 def _init(given: KindCluster) -> dict[str, Any]:
     patch: dict[str, Any] = {
         "kind": "InitConfiguration",
-        "patches": {"directory": f"{static_pods.IN_NODE}/{static_pods.PATCHES}"},
+        "patches": {"directory": f"{IN_NODE}/{PATCHES}"},
     }
     if not given.addons:
         # This list replaces kind's own, which contains preflight only.
         patch["skipPhases"] = _SKIPPED
     return patch
+
+
+def files_in_node(definition: ClusterDefinition) -> dict[str, str]:
+    """Return the files in IN_NODE: path below it → content."""
+    return {
+        "audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY),
+        "scheduler.yaml": yaml.safe_dump(_scheduler_config(definition)),
+    } | {f"{PATCHES}/{name}": yaml.safe_dump(patch) for name, patch in _patches(definition).items()}
+
+
+def flags(definition: ClusterDefinition) -> dict[str, dict[str, str]]:
+    """Return the flags by component: grovescale's, then the definition's."""
+    api, manager = definition.api_server, definition.controller_manager
+    return {
+        "kube-apiserver": {
+            "audit-policy-file": f"{IN_NODE}/audit-policy.yaml",
+            "audit-log-path": f"{AUDIT_IN_NODE}/{AUDIT_LOG}",
+            "audit-log-maxsize": str(AUDIT_MAX_MB),
+            "enable-priority-and-fairness": _flag(api.priority_and_fairness),
+            "max-requests-inflight": str(api.max_requests_inflight),
+            "max-mutating-requests-inflight": str(api.max_mutating_requests_inflight),
+            **api.extra_args,
+        },
+        "kube-controller-manager": {
+            "kube-api-qps": str(manager.limits.qps),
+            "kube-api-burst": str(manager.limits.burst),
+            "concurrent-gc-syncs": str(manager.concurrent_gc_syncs),
+            **_ONE_OF_ITS_KIND,
+            **_SERVING,
+            **manager.extra_args,
+        },
+        "kube-scheduler": {
+            "config": f"{IN_NODE}/scheduler.yaml",
+            **_ONE_OF_ITS_KIND,
+            **_SERVING,
+            **definition.scheduler.extra_args,
+        },
+        "etcd": {
+            # As on the local backend: its data is deleted at the end.
+            "unsafe-no-fsync": "true",
+            "quota-backend-bytes": "8589934592",
+            # Serves metrics and health only; mapped to a port on this machine's loopback.
+            "listen-metrics-urls": f"http://0.0.0.0:{METRICS_PORTS['etcd']}",
+        },
+    }
+
+
+def _patches(definition: ClusterDefinition) -> dict[str, Any]:
+    """Return the patches by file name; kubeadm reads target, type and order from the name."""
+    patches: dict[str, Any] = {
+        f"{component}0+json.yaml": [
+            {"op": "add", "path": "/spec/containers/0/command/-", "value": f"--{flag}={value}"}
+            for flag, value in given.items()
+        ]
+        for component, given in flags(definition).items()
+    }
+    patches["kube-apiserver1+strategic.yaml"] = _pod(
+        "kube-apiserver",
+        mounts=[(_FILES_VOLUME, IN_NODE, True), (_AUDIT_VOLUME, AUDIT_IN_NODE, False)],
+        environment=_environment(definition),
+    )
+    patches["kube-scheduler1+strategic.yaml"] = _pod(
+        "kube-scheduler", mounts=[(_FILES_VOLUME, IN_NODE, True), (_PKI_VOLUME, _PKI, True)]
+    )
+    return patches
+
+
+def _pod(component: str, *, mounts: list[tuple[str, str, bool]], environment: Mapping[str, str] = {}) -> dict[str, Any]:
+    """Return a patch: hostPath folders (volume, path, read-only?), mounted at the same path, and variables."""
+    container: dict[str, Any] = {
+        "name": component,
+        "volumeMounts": [{"name": name, "mountPath": path, "readOnly": only} for name, path, only in mounts],
+    }
+    if environment:
+        container["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+    volumes = [{"name": name, "hostPath": {"path": path, "type": "Directory"}} for name, path, _ in mounts]
+    return {"spec": {"containers": [container], "volumes": volumes}}
+
+
+def _environment(definition: ClusterDefinition) -> dict[str, str]:
+    api = definition.api_server
+    return {name: str(value) for name, value in (("GOMAXPROCS", api.gomaxprocs), ("GOGC", api.gogc)) if value}
+
+
+def _scheduler_config(definition: ClusterDefinition) -> dict[str, Any]:
+    limits = definition.scheduler.limits
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {
+            "kubeconfig": "/etc/kubernetes/scheduler.conf",
+            "qps": limits.qps,
+            "burst": limits.burst,
+        },
+        "leaderElection": {"leaderElect": False},
+    }
+
+
+def _flag(on: bool) -> str:
+    return "true" if on else "false"
+
+
+def write_files(definition: ClusterDefinition, folder: Path) -> None:
+    """Write the files into a folder of this machine, which is to be mounted at IN_NODE."""
+    for path, content in files_in_node(definition).items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(content, encoding="utf-8")

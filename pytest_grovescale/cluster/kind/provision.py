@@ -19,7 +19,7 @@ from .. import pki, state, teardown_plan
 from ..definition import Kind
 from ..existing import cleanup
 from ..launch import Plan
-from . import configuration, container_engine, images, kind_command, static_pods
+from . import configuration, container_engine, images, kind_command
 from .container_engine import CLUSTER_LABEL, Engine, Mount
 
 Progress = Callable[[str], None]
@@ -72,7 +72,7 @@ def make(plan: Plan, engine: Engine, kind: str, ports: Mapping[str, int], progre
     _demand_free(plan, engine)
     image = images.ensure(definition, engine, progress)
     files, audit = plan.folder / "node", plan.folder / "audit"
-    static_pods.write(definition, files)
+    configuration.write_files(definition, files)
     log = _open_log(audit)
     kind_cluster = configuration.KindCluster(
         name=plan.name,
@@ -82,7 +82,7 @@ def make(plan: Plan, engine: Engine, kind: str, ports: Mapping[str, int], progre
         files=files,
         audit=audit,
         api_port=ports["kube-apiserver"],
-        metrics_ports={name: port for name, port in ports.items() if name in static_pods.METRICS_PORTS},
+        metrics_ports={name: port for name, port in ports.items() if name in configuration.METRICS_PORTS},
         own=configuration.own(Path(settings.config)) if settings.config else {},
     )
     if engine.cgroup_version == "1" and image.addons:
@@ -125,7 +125,7 @@ def _demand_free(plan: Plan, engine: Engine) -> None:
 def _open_log(folder: Path) -> Path:
     """Create the audit log before the API server, which opens an existing file: so it belongs to this user."""
     folder.mkdir(mode=0o700)
-    log = folder / static_pods.AUDIT_LOG
+    log = folder / configuration.AUDIT_LOG
     log.touch(mode=0o600)
     return log
 

@@ -8,20 +8,19 @@ from pathlib import Path
 
 from ...endpoints import Address
 from ...kube.portal import Portal
-from .. import component_config, launch, ports, state, supervisor_client, teardown_plan
+from .. import kwok, launch, ports, state, supervisor_client, teardown_plan
 from ..binaries import Binary
-from ..component_config import Flat
 from ..definition import ClusterDefinition, Kind
 from ..launch import Plan
 from ..supervisor_client import StartProcess
-from . import bootstrap, container_engine, kind_command, node_processes, provision, static_pods
+from . import bootstrap, configuration, container_engine, kind_command, node_processes, provision
 from .bootstrap import Bootstrap, Bootstrapped
 from .container_engine import Engine
 from .provision import Ground
 
 Progress = Callable[[str], None]
 
-_PORTS = ("kube-apiserver", *static_pods.METRICS_PORTS, "kwok")
+_PORTS = ("kube-apiserver", *configuration.METRICS_PORTS, "kwok")
 
 
 def facts(
@@ -50,9 +49,9 @@ def facts(
     )
 
 
-def _flat(setup: Bootstrap, done: Bootstrapped, binaries: Mapping[str, Binary]) -> Flat:
+def _flat(setup: Bootstrap, done: Bootstrapped, binaries: Mapping[str, Binary]) -> state.Flat:
     definition, ground, engine = setup.definition, setup.ground, setup.engine
-    flat: Flat = {
+    flat: state.Flat = {
         "backend": definition.backend,
         "definition": definition.name,
         "kubernetes": done.kubernetes,
@@ -67,7 +66,7 @@ def _flat(setup: Bootstrap, done: Bootstrapped, binaries: Mapping[str, Binary]) 
         "cgroup_version": engine.cgroup_version,
         "kwok_runs": (definition.kind or Kind()).kwok,
         "nodes": definition.node_count,
-        **component_config.kwok_limits(definition),
+        **kwok.limits(definition),
         "api_server_ready_s": round(done.api_server_ready_s, 3),
         "nodes_ready_s": round(done.nodes_ready_s, 3),
         "start_s": round(done.nodes_ready_s, 3),
@@ -79,9 +78,9 @@ def _flat(setup: Bootstrap, done: Bootstrapped, binaries: Mapping[str, Binary]) 
     return flat | _limits(definition) if ground.made else flat
 
 
-def _limits(definition: ClusterDefinition) -> Flat:
+def _limits(definition: ClusterDefinition) -> state.Flat:
     """Return the limits in force on a cluster that grovescale created."""
-    flat = component_config.control_plane_limits(definition, controllers="all") | {
+    flat = launch.control_plane_limits(definition, controllers="*") | {
         "etcd_fsync": False,
         "data_on_tmpfs": False,
     }

@@ -14,9 +14,9 @@ import yaml
 from ...atomic_write import write_private
 from ...endpoints import Address
 from ...kube.access import Access, to_kubeconfig
-from .. import component_config, pki, state
-from ..component_config import AUDIT_MAX_MB, AUDIT_POLICY
+from .. import kwok, pki, state
 from ..definition import ClusterDefinition
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY
 from ..processes import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -63,9 +63,7 @@ def write_files(start: Start) -> None:
     shutil.copy(folder / "pki" / "harness.kubeconfig", folder / "kubeconfig")
     (folder / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY), encoding="utf-8")
     (folder / "scheduler.yaml").write_text(yaml.safe_dump(_scheduler_config(start)), encoding="utf-8")
-    (folder / component_config.KWOK_CONFIG).write_text(
-        component_config.kwok_configuration(definition), encoding="utf-8"
-    )
+    (folder / kwok.CONFIGURATION).write_text(kwok.configuration(definition), encoding="utf-8")
 
 
 def access(folder: Path, port: int, user: str) -> Access:
@@ -105,11 +103,11 @@ def specs(start: Start) -> dict[str, ProcessSpec]:
         "kube-apiserver": _api_server(start),
         "kube-controller-manager": _controller_manager(start),
         "kube-scheduler": _scheduler(start),
-        "kwok": component_config.kwok_arguments(
+        "kwok": kwok.arguments(
             start.definition.kwok,
             kubeconfig="pki/kwok.kubeconfig",
             port=start.ports["kwok"],
-            nodes=component_config.ALL_NODES,
+            nodes=kwok.ALL_NODES,
         ),
     }
     return {

@@ -18,7 +18,7 @@ from ...kube.client import Client
 from ...kube.errors import ApiError
 from ...kube.portal import Portal
 from ...procfs import ports_of
-from .. import component_config, launch, nodes, ports, state, supervisor_client
+from .. import kwok, launch, nodes, ports, state, supervisor_client
 from ..launch import Plan
 from ..ports import PortTaken
 from ..processes import ProcessInfo, ProcessSpec
@@ -239,7 +239,7 @@ def _begin(plan: Plan) -> components.Start:
 def _facts(plan: Plan, start: components.Start, timings: Timings) -> state.Facts:
     definition, used = plan.definition, plan.binaries
     manager, api = definition.controller_manager, definition.api_server
-    flat: component_config.Flat = {
+    flat: state.Flat = {
         "backend": definition.backend,
         "definition": definition.name,
         "kubernetes": used["kube-apiserver"].version,
@@ -247,8 +247,8 @@ def _facts(plan: Plan, start: components.Start, timings: Timings) -> state.Facts
         "kwok": used["kwok"].version,
         "nodes": definition.node_count,
         "apiserver_gomaxprocs": api.gomaxprocs or len(os.sched_getaffinity(0)),
-        **component_config.control_plane_limits(definition, controllers=",".join(manager.controllers)),
-        **component_config.kwok_limits(definition),
+        **launch.control_plane_limits(definition, controllers=",".join(manager.controllers)),
+        **kwok.limits(definition),
         "data_on_tmpfs": state.data_folder(start.folder) is not None,
         "audit_level": "Metadata",
         "api_server_ready_s": round(timings.ready_s, 3),

@@ -10,9 +10,8 @@ import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster import commands, handle, ledger, nodes, state
+from pytest_grovescale.cluster import commands, handle, kwok, ledger, nodes, state
 from pytest_grovescale.cluster.definition import POOL_LABEL, load_definition
-from pytest_grovescale.cluster.existing import kwok_setup
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import ClusterError, UsageError
 from pytest_grovescale.kube.client import Client
@@ -69,7 +68,7 @@ def test_our_own_kwok_plays_our_nodes_and_no_others(
         assert "kwok" in ours.metrics
         # No second kwok, should one come, takes them for its own.
         found = portal.run(node(client, f"{name}-node-0"))
-        assert kwok_setup.ANNOTATION not in found["metadata"].get("annotations", {})
+        assert kwok.ANNOTATION not in found["metadata"].get("annotations", {})
         leases = {f"{name}-node-0", f"{name}-node-1"}
         wait_until(lambda: leases <= set(portal.run(names(client, "Lease"))), "leases that keep the nodes alive")
         assert not portal.run(node(client, "foreign")).get("status", {}).get("conditions")
@@ -122,7 +121,7 @@ def test_where_no_kwok_is_there_waiting_for_it_says_so(
     monkeypatch: pytest.MonkeyPatch,
     snapshot: SnapshotAssertion,
 ) -> None:
-    monkeypatch.setattr(kwok_setup, "_READY_S", 1.0)
+    monkeypatch.setattr(kwok, "_READY_S", 1.0)
     with pytest.raises(ClusterError) as caught:
         acquire(kubeconfig(tmp_path / "config", without_kwok.access), unique("nobody"), kwok="there")
     assert caught.value.message.splitlines()[0].rpartition(": ")[2] == snapshot

@@ -401,6 +401,7 @@ DEPLOYMENTS = WatchSpec(resource="deployments.apps", path="/apis/apps/v1/namespa
         ("garbage-collector-controller,deployment-controller", "timeout", False),
         ("garbage-collector-controller,deployment", "timeout", False),
         ("*", "timeout", False),
+        ("all", "timeout", False),
         ("*,-deployment-controller", "timeout", True),
         (None, "timeout", False),
     ],

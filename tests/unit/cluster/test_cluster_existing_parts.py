@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_grovescale.cluster import component_config, ledger, nodes
+from pytest_grovescale.cluster import kwok, ledger, nodes
 from pytest_grovescale.cluster.definition import load_definition
-from pytest_grovescale.cluster.existing import discovery, kwok_setup, start
+from pytest_grovescale.cluster.existing import discovery, start
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.errors import ApiError, Status
 
@@ -22,21 +22,19 @@ def manifest() -> dict[str, Any]:
 
 
 def test_only_a_kwok_that_is_there_shall_see_our_nodes() -> None:
-    assert kwok_setup.annotated(manifest(), "there")["metadata"]["annotations"] == {kwok_setup.ANNOTATION: "fake"}
-    assert kwok_setup.annotated(manifest(), "host")["metadata"]["annotations"] == {}
-    assert kwok_setup.annotated(manifest(), "host")["metadata"]["labels"] == manifest()["metadata"]["labels"]
+    assert kwok.annotated(manifest(), "there")["metadata"]["annotations"] == {kwok.ANNOTATION: "fake"}
+    assert kwok.annotated(manifest(), "host")["metadata"]["annotations"] == {}
+    assert kwok.annotated(manifest(), "host")["metadata"]["labels"] == manifest()["metadata"]["labels"]
 
 
 def test_our_kwok_takes_on_our_nodes_alone_and_keeps_them_alive() -> None:
     definition = load_definition("existing")
-    given = component_config.kwok_arguments(
-        definition.kwok, kubeconfig="k", port=1, nodes=component_config.nodes_labelled(nodes.selector("mine"))
-    )
+    given = kwok.arguments(definition.kwok, kubeconfig="k", port=1, nodes=kwok.nodes_labelled(nodes.selector("mine")))
     flags = dict(one.partition("=")[::2] for one in given)
     assert flags["--manage-all-nodes"] == "false"
     assert flags["--manage-nodes-with-label-selector"] == "grovescale.io/cluster=mine"
     assert flags["--node-lease-duration-seconds"] == "80"
-    options = next(yaml.safe_load_all(component_config.kwok_configuration(definition)))["options"]
+    options = next(yaml.safe_load_all(kwok.configuration(definition)))["options"]
     assert options["nodeLeaseParallelism"] > 0, "kwok ends at once without, where there are leases"
 
 

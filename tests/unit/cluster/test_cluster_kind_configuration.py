@@ -10,10 +10,9 @@ import pytest
 import yaml
 
 from pytest_grovescale.cluster.definition import ApiServer, ClientLimits, ControllerManager, Scheduler, load_definition
-from pytest_grovescale.cluster.kind import static_pods
-from pytest_grovescale.cluster.kind.configuration import KindCluster, configuration
+from pytest_grovescale.cluster.kind import configuration
 
-WANTED = KindCluster(
+WANTED = configuration.KindCluster(
     name="mine",
     image="node:v1",
     addons=True,
@@ -27,7 +26,7 @@ WANTED = KindCluster(
 
 
 def rendered(**changed: Any) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(configuration(msgspec.structs.replace(WANTED, **changed)))
+    found: dict[str, Any] = yaml.safe_load(configuration.configuration(msgspec.structs.replace(WANTED, **changed)))
     return found
 
 
@@ -113,7 +112,7 @@ def test_limits_of_the_definition_are_in_force() -> None:
         controller_manager=ControllerManager(limits=ClientLimits(qps=11, burst=12), extra_args={"controllers": "*,-x"}),
         scheduler=Scheduler(limits=ClientLimits(qps=21, burst=22)),
     )
-    files = static_pods.files(definition)
+    files = configuration.files_in_node(definition)
     api = given("kube-apiserver", files)
     assert "--enable-priority-and-fairness=false" in api
     assert "--max-requests-inflight=7" in api
@@ -129,16 +128,16 @@ def test_limits_of_the_definition_are_in_force() -> None:
 
 
 def test_audit_log_is_written_where_it_is_mounted() -> None:
-    files = static_pods.files(load_definition("kind"))
+    files = configuration.files_in_node(load_definition("kind"))
     api = given("kube-apiserver", files)
     flags = dict(one.partition("=")[::2] for one in api)
-    assert flags["--audit-log-path"] == f"{static_pods.AUDIT_IN_NODE}/audit.log"
-    assert flags["--audit-policy-file"] == f"{static_pods.IN_NODE}/audit-policy.yaml"
+    assert flags["--audit-log-path"] == f"{configuration.AUDIT_IN_NODE}/audit.log"
+    assert flags["--audit-policy-file"] == f"{configuration.IN_NODE}/audit-policy.yaml"
     assert yaml.safe_load(files["audit-policy.yaml"])["rules"] == [{"level": "Metadata"}]
 
 
 def test_every_mount_of_a_component_has_its_volume() -> None:
-    files = static_pods.files(load_definition("kind"))
+    files = configuration.files_in_node(load_definition("kind"))
     strategic = [yaml.safe_load(text) for name, text in files.items() if name.endswith("+strategic.yaml")]
     assert len(strategic) == 2
     for patch in strategic:
@@ -149,12 +148,12 @@ def test_every_mount_of_a_component_has_its_volume() -> None:
 
 def test_without_a_wish_the_environment_stays_as_it_is() -> None:
     definition = msgspec.structs.replace(load_definition("kind"), api_server=ApiServer())
-    patch = yaml.safe_load(static_pods.files(definition)["patches/kube-apiserver1+strategic.yaml"])
+    patch = yaml.safe_load(configuration.files_in_node(definition)["patches/kube-apiserver1+strategic.yaml"])
     assert "env" not in patch["spec"]["containers"][0]
 
 
 def test_files_are_written_with_their_folders(tmp_path: Path) -> None:
     definition = load_definition("kind")
-    static_pods.write(definition, tmp_path / "node")
-    for path, content in static_pods.files(definition).items():
+    configuration.write_files(definition, tmp_path / "node")
+    for path, content in configuration.files_in_node(definition).items():
         assert (tmp_path / "node" / path).read_text() == content

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from pytest_grovescale.cluster import component_config, ledger, nodes
+from pytest_grovescale.cluster import kwok, ledger, nodes
 from pytest_grovescale.cluster.definition import (
     POOL_LABEL,
     ApiServer,
@@ -94,7 +94,7 @@ def test_limits_of_the_definition_reach_the_components() -> None:
     assert "GOMAXPROCS" not in plan["etcd"].env
     assert "--node-lease-duration-seconds=40" in plan["kwok"].argv
     assert {"--kube-api-qps=5000", "--kube-api-burst=10000"} <= set(plan["kube-controller-manager"].argv)
-    configuration = next(yaml.safe_load_all(component_config.kwok_configuration(definition)))
+    configuration = next(yaml.safe_load_all(kwok.configuration(definition)))
     assert configuration["options"]["podPlayStageParallelism"] == 3
 
 

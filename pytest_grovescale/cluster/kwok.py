@@ -1,33 +1,42 @@
-"""The kwok that simulates the kubelets of our nodes on a foreign cluster: one that runs there, or ours.
+"""kwok, which simulates the kubelets of our nodes: its configuration, and which one it is on a cluster of others.
 
-A kwok in the cluster is detected by its effect, wherever it runs and whatever its name: it makes a node with kwok's
-annotation Ready. grovescale's own kwok takes only the nodes with this cluster's label; they lack the annotation, so
-that no second kwok changes them.
+There, one that runs in the cluster is detected by its effect, wherever it runs and whatever its name: it makes a node
+with kwok's annotation Ready. grovescale's own kwok takes only the nodes with this cluster's label; they lack the
+annotation, so that no second kwok changes them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from ...errors import ClusterError
-from ...kube.client import Client
-from .. import component_config, nodes, state, supervisor_client
-from ..binaries import Binary
-from ..definition import ClusterDefinition
-from ..ports import PortTaken
-from ..processes import ProcessSpec
+import yaml
+
+from ..errors import ClusterError
+from ..kube.client import Client
+from . import nodes, state, supervisor_client
+from .binaries import Binary
+from .definition import ClusterDefinition, Kwok
+from .ports import PortTaken
+from .processes import ProcessSpec
 
 ANNOTATION = "kwok.x-k8s.io/node"
 """Annotation of nodes (value ``fake``) that a kwok takes on when it is installed as its documentation says."""
 
 Players = Literal["host", "there"]
 
+CONFIGURATION = "kwok.yaml"
+"""Name of the configuration file in the cluster's folder, the working folder."""
+
 KUBECONFIG = "kwok.kubeconfig"
 NAME = "kwok"
 
+ALL_NODES = ("--manage-all-nodes=true",)
+
+_POD_RANGE = "10.128.0.0/9"
 _GROUP = "kwok.x-k8s.io"
 _LOOK_S, _LOOK_LONGER_S = 5.0, 20.0
 """Time limit for a kwok in the cluster to take on the first node, s; longer if its CRDs are installed."""
@@ -35,6 +44,51 @@ _READY_S = 120.0
 _EVERY_S = 0.1
 _GRACE_S = 3.0
 _TAIL_LINES = 20
+
+
+def limits(definition: ClusterDefinition) -> state.Flat:
+    """Return the limits of grovescale's kwok, and its Stages."""
+    return {
+        "kwok_pod_parallelism": definition.kwok.pod_parallelism,
+        "kwok_lease_seconds": definition.kwok.lease_seconds,
+        "stages": ",".join(Path(stage).stem for stage in definition.stages),
+    }
+
+
+def nodes_labelled(selector: str) -> tuple[str, ...]:
+    """Return the flags that restrict kwok to the nodes of a label selector, on clusters with other nodes."""
+    return ("--manage-all-nodes=false", f"--manage-nodes-with-label-selector={selector}")
+
+
+def arguments(kwok: Kwok, *, kubeconfig: str, port: int, nodes: Sequence[str]) -> list[str]:
+    """Return kwok's arguments. ``port``: of its own metrics, on loopback; ``nodes``: flags that select its nodes."""
+    return [
+        f"--kubeconfig={kubeconfig}",
+        f"--config={CONFIGURATION}",
+        *nodes,
+        "--node-ip=127.0.0.1",
+        f"--cidr={_POD_RANGE}",
+        f"--server-address=127.0.0.1:{port}",
+        f"--node-lease-duration-seconds={kwok.lease_seconds}",
+        *(f"--{flag}={value}" for flag, value in kwok.extra_args.items()),
+    ]
+
+
+def configuration(definition: ClusterDefinition) -> str:
+    """Return the configuration file (YAML): concurrency and Stages. kwok exits at once without one."""
+    options = {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "metadata": {"name": "kwok"},
+        "options": {
+            "podPlayStageParallelism": definition.kwok.pod_parallelism,
+            "nodePlayStageParallelism": definition.kwok.node_parallelism,
+            # kwok exits at once if there are leases and this is missing.
+            "nodeLeaseParallelism": definition.kwok.node_parallelism,
+        },
+    }
+    stages = [Path(stage).read_text(encoding="utf-8") for stage in definition.stages]
+    return "\n---\n".join([yaml.safe_dump(options), *stages])
 
 
 async def someone_plays(client: Client, cluster: str) -> bool:
@@ -65,18 +119,11 @@ def annotated(manifest: dict[str, Any], players: Players) -> dict[str, Any]:
 
 def start(folder: Path, definition: ClusterDefinition, binary: Binary, *, port: int, whole_environment: bool) -> None:
     """Start our kwok under the supervisor. ``whole_environment``: for an exec plugin that provides the credentials."""
-    (folder / component_config.KWOK_CONFIG).write_text(
-        component_config.kwok_configuration(definition), encoding="utf-8"
-    )
-    arguments = component_config.kwok_arguments(
-        definition.kwok,
-        kubeconfig=KUBECONFIG,
-        port=port,
-        nodes=component_config.nodes_labelled(nodes.selector(folder.name)),
-    )
+    (folder / CONFIGURATION).write_text(configuration(definition), encoding="utf-8")
+    selected = nodes_labelled(nodes.selector(folder.name))
     spec = ProcessSpec(
         name=NAME,
-        argv=[binary.path, *arguments],
+        argv=[binary.path, *arguments(definition.kwok, kubeconfig=KUBECONFIG, port=port, nodes=selected)],
         env=dict(os.environ) if whole_environment else {},
         cwd=str(folder),
         log=str(folder / "logs" / f"{NAME}.log"),
