@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help try scale scale-all test test-versions golden faults test-properties test-kind test-kind-all selftest selftest-all nightly backends lint bench clean lock
+.PHONY: help try scale scale-all test test-versions golden faults test-properties test-kind test-kind-all selftest selftest-all nightly backends lint docs bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,14 +124,27 @@ lint: $(READY) ## ruff, mypy strict and the import contracts
 bench: $(READY) ## the figures that README and reports/bench.json show; takes about 15 minutes
 	$(BIN)/python -m benchmarks $(ARGS)
 
-lock: ## write requirements-dev.lock from pyproject.toml
+DOCS := .venv-docs
+$(DOCS)/.ready: requirements-docs.lock pyproject.toml
+	$(PYTHON) -m venv --clear $(DOCS)
+	$(DOCS)/bin/pip --quiet --disable-pip-version-check install --require-hashes -r requirements-docs.lock
+	$(DOCS)/bin/pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+docs: $(DOCS)/.ready ## the documentation as a site in docs/_build; a warning is an error
+	$(DOCS)/bin/sphinx-build --quiet --fail-on-warning --keep-going -b html docs docs/_build
+	@echo "docs/_build/index.html"
+
+LOCKED := --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url
+lock: ## write the lock files from pyproject.toml
 	$(PYTHON) -m venv --clear $(VENV)-lock
 	$(VENV)-lock/bin/pip --quiet install uv
-	$(VENV)-lock/bin/uv pip compile --quiet --universal --generate-hashes --no-annotate --no-header --no-emit-index-url \
-	  --group dev --output-file requirements-dev.lock pyproject.toml
+	$(VENV)-lock/bin/uv pip compile $(LOCKED) --group dev --output-file requirements-dev.lock pyproject.toml
+	$(VENV)-lock/bin/uv pip compile $(LOCKED) --group docs --constraint requirements-dev.lock \
+	  --output-file requirements-docs.lock pyproject.toml
 	rm -rf $(VENV)-lock
 
 clean: ## stop what was left running and remove what the targets made, but not the binaries' cache
 	@if [ -x $(BIN)/grovescale ]; then $(BIN)/grovescale down --all; $(BIN)/python -m tools.kind down; fi
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
+	rm -rf $(VENV) $(DOCS) docs/_build docs/reference .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build dist
 	find benchmarks pytest_grovescale tests tools -name __pycache__ -prune -exec rm -rf {} +
