@@ -12,7 +12,7 @@ import msgspec
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import ObjectRef
 from .api_requests import OBJECT_WRITES, READS, SYSTEM_ACCOUNTS
-from .phase_result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult
+from .phase_result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult, WriteEffects
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
 """How a phase can end."""
@@ -398,6 +398,17 @@ def trigger_doubts(phase: PhaseResult, *, by_log: bool = False) -> list[str]:
     elif not sum(row.count for row in phase.reconciles):
         doubts.append("no reconcile followed the trigger")
     return doubts
+
+
+def effects_text(effects: WriteEffects) -> list[str]:
+    """Return whether a no-op's writes changed anything: one without effect has another cure than one that changes."""
+    writes = f"of {effects.writes:,} updates and patches"
+    lines = []
+    if effects.without_effect:
+        lines.append(f"{effects.without_effect:,} {writes} changed nothing: they apply what is there")
+    if changing := effects.writes - effects.without_effect:
+        lines.append(f"{changing:,} {writes} changed their object, for a trigger that asks for no change")
+    return lines
 
 
 class Late(Protocol):

@@ -10,7 +10,7 @@ operator's metrics, scraped at the phase's edges. A trigger without a reconcile 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from ..analysis import figures
 from ..analysis.api_requests import OBJECT_WRITES, READS
@@ -36,7 +36,8 @@ class NoopWrites(Check, tag="noop_writes", frozen=True, kw_only=True):
     def judge(self, run: Run) -> Outcome:
         phase = steady_phase(run.test, self.phase)
         written = [f"wrote {ref.resource} {'/'.join(filter(None, (ref.namespace, ref.name)))}" for ref in phase.written]
-        more = [*written, *_effects(phase)] if self.identity == "operator" else []
+        effects = figures.effects_text(phase.write_effects) if phase.write_effects else []
+        more = [*written, *effects] if self.identity == "operator" else []
         return _requests("object writes", self.identity, phase, OBJECT_WRITES, self.max, more)
 
 
@@ -118,18 +119,6 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
 
 
 _BY_LOG = "judged by the audit log alone: the operator counts no reconciles, so none after the trigger is proven"
-
-
-def _effects(phase: PhaseResult) -> Iterator[str]:
-    """Yield whether a no-op's writes changed anything: one without effect has another cure than one that changes."""
-    effects = phase.write_effects
-    if effects is None:
-        return
-    writes = f"of {effects.writes:,} updates and patches"
-    if effects.without_effect:
-        yield f"{effects.without_effect:,} {writes} changed nothing: they apply what is there; compare before writing"
-    if changing := effects.writes - effects.without_effect:
-        yield f"{changing:,} {writes} changed their object, for a trigger that asks for no change"
 
 
 def _requests(

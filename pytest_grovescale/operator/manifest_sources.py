@@ -175,8 +175,9 @@ def left_out(sources: Sequence[Source]) -> list[str]:
 
 
 def named(one: Manifest, why: str) -> str:
-    """Return an item of `Installation.left_out`."""
-    return f"{title(one.object)} ({Path(one.source).name}): {why}"
+    """Return an item of `Installation.left_out`. A line of what was rendered is of no use to a reader."""
+    file, _, line = Path(one.source).name.rpartition(":")
+    return f"{title(one.object)} ({file if file.endswith(')') else f'{file}:{line}'}): {why}"
 
 
 def _key(obj: Object) -> tuple[str, ...]:

@@ -127,13 +127,14 @@ def bring_up(
         used = command.ports_used(definition)
         leases = ports.lease(len(used))
         undo.callback(ports.release, leases)
-        crds = definition.installation.crds
-        ours = portal.run(_prepare(client, definition, cluster.owner, progress))
-        proxy = _proxy(cluster, folder, directory, undo) if faults else None
-        kubeconfig = portal.run(identity.write_credentials(client, definition, _way(cluster, proxy), folder))
         numbers = {name: str(lease.number) for name, lease in zip(used, leases, strict=True)}
         if definition.webhook_port:
             numbers["webhook_port"] = str(definition.webhook_port)
+        ca_bundle = _certified(definition, cluster, folder / "certs")
+        crds = _crds(definition, cluster, numbers, ca_bundle)
+        ours = portal.run(_prepare(client, definition, crds, cluster.owner, progress))
+        proxy = _proxy(cluster, folder, directory, undo) if faults else None
+        kubeconfig = portal.run(identity.write_credentials(client, definition, _way(cluster, proxy), folder))
         provided = {
             **numbers,
             **_binaries(definition, cluster, progress),
@@ -144,7 +145,12 @@ def bring_up(
             "namespace": definition.identity.namespace,
             "python": sys.executable,
         }
-        configurations = _webhooks(definition, cluster, provided, folder / "certs")
+        configurations = [
+            Manifest(install.labelled(found.object, definition.name, cluster.owner), found.source)
+            for found in (
+                webhooks.local(manifest, provided, ca_bundle=ca_bundle) for manifest in definition.installation.webhooks
+            )
+        ]
         running = _running(definition, provided, new_log(directory), folder, ours, configurations, proxy)
         undo.callback(stop, cluster, running)
         write_state(cluster, running)
@@ -175,9 +181,10 @@ def _way(cluster: Cluster, proxy: FaultProxy | None) -> Access:
     return cluster.access_as("harness") if proxy is None else proxy.access
 
 
-async def _prepare(client: Client, definition: OperatorDefinition, owner: Owner, progress: Progress) -> list[Object]:
+async def _prepare(
+    client: Client, definition: OperatorDefinition, crds: list[Manifest], owner: Owner, progress: Progress
+) -> list[Object]:
     """Create CRDs, manifests and identity in the cluster; return the objects to remove later."""
-    crds = definition.installation.crds
     put = functools.partial(install.install, client, operator=definition.name, owner=owner, progress=progress)
     ours = await put(crds)
     await install.wait_established(client, [crd.object for crd in crds])
@@ -193,13 +200,11 @@ def _binaries(definition: OperatorDefinition, cluster: Cluster, progress: Progre
     return {placeholder: found[name].path for placeholder, name in BINARIES.items() if name in found}
 
 
-def _webhooks(
-    definition: OperatorDefinition, cluster: Cluster, provided: dict[str, str], folder: Path
-) -> list[Manifest]:
-    """Write the webhook server's certificate if needed, and return the configurations with its CA."""
+def _certified(definition: OperatorDefinition, cluster: Cluster, folder: Path) -> str:
+    """Write the webhook server's certificate if there may be one, and return its CA as base64; empty without."""
     asked = any("{cert_dir}" in text for text in texts(definition).values())
     if not definition.webhooks and not asked:
-        return []
+        return ""
     if definition.webhooks and not cluster.on_loopback:
         raise UsageError(
             f"{definition.source}: webhooks: the API server of {cluster.name} is in a container or on another machine: "
@@ -208,13 +213,17 @@ def _webhooks(
         )
     certificate = webhooks.issue("127.0.0.1")
     webhooks.write(certificate, folder)
-    ca_bundle = base64.b64encode(certificate.ca_pem.encode()).decode()
-    return [
-        Manifest(install.labelled(found.object, definition.name, cluster.owner), found.source)
-        for found in (
-            webhooks.local(manifest, provided, ca_bundle=ca_bundle) for manifest in definition.installation.webhooks
-        )
-    ]
+    return base64.b64encode(certificate.ca_pem.encode()).decode()
+
+
+def _crds(
+    definition: OperatorDefinition, cluster: Cluster, numbers: Mapping[str, str], ca_bundle: str
+) -> list[Manifest]:
+    """Return the CRDs, whose conversion webhooks call the operator where it serves webhooks to this cluster."""
+    crds = definition.installation.crds
+    if not ca_bundle or "webhook_port" not in numbers or not cluster.on_loopback:
+        return crds
+    return [webhooks.converted_locally(crd, numbers, ca_bundle=ca_bundle) for crd in crds]
 
 
 def _running(

@@ -1,8 +1,8 @@
-"""Admission webhooks served by a process on this host, and their server certificate.
+"""Admission and conversion webhooks served by a process on this host, and their server certificate.
 
 Each start of an operator has a CA of its own: the API server trusts it only for this operator's webhooks.
 
-A configuration file may use ``clientConfig.service`` or ``url`` with ``{webhook_port}``: both are redirected to the
+A configuration or CRD may use ``clientConfig.service`` or ``url`` with ``{webhook_port}``: both are redirected to the
 operator's port, with the CA of its certificate.
 """
 
@@ -74,6 +74,18 @@ def local(manifest: Manifest, values: Mapping[str, str], *, ca_bundle: str, host
         url = _url(hook.get("clientConfig") or {}, values, host, where)
         hooks.append({**hook, "clientConfig": {"url": url, "caBundle": ca_bundle}})
     return Manifest({**obj, "webhooks": hooks}, manifest.source)
+
+
+def converted_locally(crd: Manifest, values: Mapping[str, str], *, ca_bundle: str, host: str = "127.0.0.1") -> Manifest:
+    """Return a CRD whose conversion webhook calls ``host``; one without such a webhook as it is."""
+    spec = crd.object["spec"]
+    conversion = spec.get("conversion") or {}
+    if conversion.get("strategy") != "Webhook":
+        return crd
+    webhook = conversion.get("webhook") or {}
+    url = _url(webhook.get("clientConfig") or {}, values, host, f"{crd.source}: spec.conversion.webhook.clientConfig")
+    called = {**conversion, "webhook": {**webhook, "clientConfig": {"url": url, "caBundle": ca_bundle}}}
+    return Manifest({**crd.object, "spec": {**spec, "conversion": called}}, crd.source)
 
 
 def _url(client_config: Mapping[str, Any], values: Mapping[str, str], host: str, where: str) -> str:

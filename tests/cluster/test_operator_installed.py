@@ -179,6 +179,10 @@ def test_kubebuilder_project_is_installed_as_its_manifests_say(cluster: Cluster,
             with pytest.raises(Invalid, match=r"data\.refuse is not welcome"):
                 config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": refused, "data": {"refuse": "yes"}}
                 portal.run(client.create(config_map))
+            order = {"apiVersion": "example.com/v1beta1", "kind": "Order", "metadata": {"name": "a"}}
+            portal.run(client.create({**order, "metadata": {"name": "a", "namespace": "shop-system"}}))
+            stored = portal.run(own.get(portal.run(own.resource("Order", "example.com/v1")), "a", "shop-system"))
+            assert stored["apiVersion"] == "example.com/v1"
             there = ("Namespace", "shop-system", ""), ("Service", "shop-webhook-service", "shop-system")
             absent = ("Deployment", "shop-controller-manager", "shop-system")
             assert portal.run(present(client, *there, absent)) == [True, True, False]

@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from .. import figures
 from ..api_requests import OBJECT_WRITES, triggers_of
-from ..phase_result import PhaseResult
+from ..phase_result import PhaseResult, WriteEffects
 from ..result import Finding
 from ..run_metrics import WINDOW
 from .observed import QUIET_NS, Observed, Span
@@ -63,8 +64,17 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         id=ID,
         severity="waste" if total > _PASSED_ON * triggers or to_itself >= triggers else "note",
         text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {shown}",
+        evidence=tuple(_effects(triggered)),
         check="noop_writes(max=0)",
     )
+
+
+def _effects(triggered: list[Span]) -> list[str]:
+    known = [span.phase.write_effects for span in triggered if span.phase.write_effects is not None]
+    total = WriteEffects(
+        writes=sum(one.writes for one in known), without_effect=sum(one.without_effect for one in known)
+    )
+    return figures.effects_text(total)
 
 
 def _without_news(seen: Observed, kinds: Counter[str], start: int, end: int) -> Counter[str]:

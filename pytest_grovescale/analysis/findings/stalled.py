@@ -44,7 +44,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
     evidence = [f"reconciles in that time: {often}"] if often else []
     if again:
         wrote = Counter(one.what for one in sent if one.changes and (one.resource, one.object) in again).most_common(3)
-        resource, (namespace, name) = max(again, key=lambda key: written[key])
+        resource, (namespace, name) = max(sorted(again), key=lambda key: written[key])
         most = written[resource, (namespace, name)]
         return Finding(
             id=ID,

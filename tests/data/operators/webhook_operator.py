@@ -1,4 +1,4 @@
-"""A real admission webhook server over TLS: refuses ConfigMaps with ``data.refuse`` and labels the others."""
+"""A real webhook server over TLS: refuses ConfigMaps with ``data.refuse``, labels the others, and converts versions."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ class Webhook(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        answer = self.refuse(review["request"]) if self.path.startswith("/validate") else self.label(review["request"])
+        paths = {"/validate": self.refuse, "/mutate": self.label, "/convert": self.convert}
+        answer = paths[self.path.partition("?")[0]](review["request"])
         answer["uid"] = review["request"]["uid"]
-        body = json.dumps({"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": answer}).encode()
+        body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -39,6 +40,10 @@ class Webhook(BaseHTTPRequestHandler):
         if "refuse" in (request["object"].get("data") or {}):
             return {"allowed": False, "status": {"code": 422, "message": "data.refuse is not welcome here"}}
         return {"allowed": True}
+
+    def convert(self, request: dict[str, Any]) -> dict[str, Any]:
+        objects = [{**obj, "apiVersion": request["desiredAPIVersion"]} for obj in request["objects"]]
+        return {"convertedObjects": objects, "result": {"status": "Success"}}
 
     def label(self, request: dict[str, Any]) -> dict[str, Any]:
         labels = {**(request["object"]["metadata"].get("labels") or {}), "webhook": "was-here"}
