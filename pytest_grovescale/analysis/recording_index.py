@@ -128,6 +128,10 @@ class Owned(NamedTuple):
     name: str
     owner: str
     """UID; empty without an owner."""
+    marked: int = 0
+    """When it was first seen to be marked for deletion, recorder's clock, ns; 0: never, or it went at once."""
+    gone: int = 0
+    """When it was seen to be gone; 0: never."""
 
 
 class Contents:
@@ -363,7 +367,14 @@ class Contents:
         story.objects[record.namespace, record.name].append(record)
         if record.owner is not None:
             resource = story.opened.spec.resource
-            self.owned[record.uid] = Owned(resource, record.namespace, record.name, record.owner)
+            before = self.owned.get(record.uid)
+            marked = before.marked if before is not None else 0
+            self.owned[record.uid] = Owned(resource, record.namespace, record.name, record.owner, marked)
+        if (one := self.owned.get(record.uid)) is not None:
+            if record.change == "deleted":
+                self.owned[record.uid] = one._replace(gone=record.at)
+            elif not one.marked and record.fields.get("metadata.deletionTimestamp"):
+                self.owned[record.uid] = one._replace(marked=record.at)
         if not record.initial:
             story.events += 1
         if record.change == "deleted":

@@ -13,12 +13,13 @@ from ...recording.evaluation import count_leaves
 from ...recording.records import ObjectSeen, Request
 from ..api_requests import HARNESS
 from ..audit_times import changes_object, namespace_of
-from ..recording_index import Contents, PhaseSpan, WatchStory
+from ..recording_index import Contents, Owned, PhaseSpan, WatchStory
 from ..result import OPERATOR
 from .cpu_clocks import Demand, Window
 
 _MARKED = "metadata.deletionTimestamp"
 _DELETES = frozenset({"delete", "deletecollection"})
+_UPDATES = frozenset({"update", "patch"})
 _LEVELS = 10
 """Owners above an object that are followed."""
 
@@ -131,38 +132,49 @@ def _step(request: Request, offset: int) -> Step:
 
 
 class _Owners:
-    """The owners of objects, as far as watches have shown them, and who made or deleted each in a phase.
+    """The owners of objects, as far as watches have shown them, and who made, deleted or released each in a phase.
 
-    The harness is not waited for: what it makes or deletes is the workload itself.
+    An owner that is marked for deletion and has a finalizer is there until someone takes that away: its last writer
+    released it. The harness is not waited for: what it makes or deletes is the workload itself.
     """
 
     def __init__(self, contents: Contents, phase: PhaseSpan) -> None:
         self._owned = contents.owned
         self._steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
+        self._updates: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         if not any(one.owner for one in self._owned.values()):
             return
         harness = contents.opened.identities.get(HARNESS)
         for request in contents.requests:
             deletes = request.verb == "delete"
             makes = request.code == HTTPStatus.CREATED and not request.subresource
-            if request.user == harness or not (deletes or makes) or not changes_object(request):
+            updates = request.verb in _UPDATES and not request.subresource and not makes
+            if request.user == harness or not (deletes or makes or updates) or not changes_object(request):
                 continue
             step = _step(request, contents.clock.offset(request.at))
             if step.completed > phase.start:
-                self._steps[request.qualified, (request.namespace, request.name)].append(step)
+                kept = self._updates if updates else self._steps
+                kept[request.qualified, (request.namespace, request.name)].append(step)
 
     def steps(self, uid: str, *, until: int) -> list[Step]:
-        """Return who made or deleted the owners above an object, and when, until a moment, in order."""
+        """Return who made, deleted or released the owners above an object, and when, until a moment, in order."""
         found: list[Step] = []
         below = self._owned.get(uid)
         for _ in range(_LEVELS):
             above = self._owned.get(below.owner) if below is not None else None
             if above is None:
                 break
-            steps = self._steps.get((above.resource, (above.namespace, above.name)), [])
+            steps = [*self._steps.get((above.resource, (above.namespace, above.name)), []), *self._release(above)]
             found += [step for step in steps if step.completed < until]
             below = above
         return sorted(found, key=lambda step: step.completed)
+
+    def _release(self, owner: Owned) -> list[Step]:
+        if not owner.marked or not owner.gone:
+            return []
+        updates = self._updates.get((owner.resource, (owner.namespace, owner.name)), [])
+        last = max((one for one in updates if one.received < owner.gone), default=None, key=lambda one: one.completed)
+        return [last._replace(deletes=True)] if last is not None and last.completed > owner.marked else []
 
 
 class _Story:
@@ -185,8 +197,8 @@ class _Story:
     def waits(self, names: set[str] | None) -> Iterable[Wait]:
         """Yield the waits of all objects, or of those with these names.
 
-        Until an object's owner was made, or deleted, it waited for the user who did that: a pod of a Job that an
-        operator makes waits for the operator first, and only then for the Job controller.
+        Until an object's owner was made, deleted or released, it waited for the user who did that: a pod of a Job that
+        an operator makes waits for the operator first, and only then for the Job controller.
         """
         for key, steps in self._steps.items():
             if names is not None and key[1] not in names:

@@ -102,3 +102,36 @@ def test_the_chain_is_followed_over_several_owners(own_identities: bool) -> None
     else:
         assert seconds["workload-controllers"] == pytest.approx(2.01, abs=0.02)
     assert seconds["garbage-collector"] == 0
+
+
+@pytest.mark.parametrize("finalizer", [True, False])
+def test_pods_wait_for_the_operator_until_it_has_taken_its_finalizer_from_their_owner(finalizer: bool) -> None:
+    """The collector deletes them only when their owner is gone, which the harness had deleted long before."""
+    sim = Simulation(identities={**IDENTITIES, "kube-controller-manager": CONTROLLER})
+    for spec in (PODS, PCS):
+        sim.watch(spec, 1)
+    watch = sim.watch_ids[PCS]
+    seen(sim, PCS, "set", 50, owner="")
+    for number in range(N):
+        seen(sim, PODS, f"pod-{number}", 60, owner="uid-set")
+    sim.phase("deploy", 100, 10_020, pods_gone=pods(0))
+    parts: dict[str, Any] = {"watch": watch, "name": "set", "namespace": "t", "uid": "uid-set"}
+    sim.request(
+        110, user="harness", verb="delete", resource="podcliquesets", group="grove.io", namespace="t", name="set"
+    )
+    if finalizer:
+        fields = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+        sim.add(rec.ObjectSeen(at=sim.at(112), change="modified", fields=fields, **parts))
+        sim.request(9000, verb="patch", resource="podcliquesets", group="grove.io", namespace="t", name="set")
+    sim.add(rec.ObjectSeen(at=sim.at(9010 if finalizer else 115), change="deleted", **parts))
+    for number in range(N):
+        sim.request(10_000, user=CONTROLLER, verb="delete", resource="pods", namespace="t", name=f"pod-{number}")
+        pod = f"pod-{number}"
+        at, of_pods = sim.at(10_010), sim.watch_ids[PODS]
+        sim.add(rec.ObjectSeen(at=at, watch=of_pods, change="deleted", name=pod, namespace="t", uid=f"uid-{pod}"))
+    waited(sim, 10_020, operator=(0.01, 0.0))
+    (phase,) = analyse(sim.records()).phases
+    shares = {row.suspect: row.share for row in phase.bottlenecks}
+    operators = sum(share for suspect, share in shares.items() if suspect.startswith("operator"))
+    assert (operators > 0.85) == finalizer
+    assert (shares["garbage-collector"] > 0.85) != finalizer
