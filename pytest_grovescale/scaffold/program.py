@@ -193,6 +193,7 @@ def _go(facts: Facts) -> Program | None:
             ports.setdefault(role, name)
     env = _environment(facts, source, guesses, facts.name)
     webhooks = _webhooks(facts, source, arguments, env, guesses)
+    start = _WITH_CERTIFICATE if env.get("TMPDIR") == "{directory}" else ("bin/manager",)
     webhook_port = 0
     if webhooks and not any("{webhook_port}" in argument for argument in arguments):
         fixed_webhook = _FIXED_WEBHOOK.search(source)
@@ -211,7 +212,7 @@ def _go(facts: Facts) -> Program | None:
     return Program(
         language="go",
         build=("go", "build", "-o", "bin/manager", package),
-        command=("bin/manager", *arguments),
+        command=(*start, *arguments),
         env=env,
         readiness=_go_readiness(source, given, ports, metrics, guesses),
         metrics=metrics,
@@ -439,6 +440,15 @@ def _local(port: str, secure: bool = False) -> str:
     return f"{'https' if secure else 'http'}://127.0.0.1:{port}"
 
 
+_SERVING = "{directory}/k8s-webhook-server"
+_WITH_CERTIFICATE = (
+    "sh",
+    "-c",
+    f'mkdir -p {_SERVING} && ln -sfn {{cert_dir}} {_SERVING}/serving-certs && exec bin/manager "$@"',
+    "manager",
+)
+"""Start of a program whose webhook server reads its certificate where controller-runtime does without a setting: in
+``k8s-webhook-server/serving-certs`` of the folder for temporary files (`webhook.Options.CertDir`)."""
 _SERVES_WEBHOOKS = re.compile(r"WebhookManagedBy\(|GetWebhookServer\(|SetupWebhookWithManager\(")
 
 
@@ -463,10 +473,16 @@ def _webhooks(
             guesses.setdefault("env", []).append(
                 "its webhooks are off here: no flag of the program names the folder of their certificate"
             )
-    elif "{cert_dir}" not in given:
+    elif "{cert_dir}" not in given and "CertDir" in source:
         guesses.setdefault("command", []).append(
             "its webhook server wants a certificate in a folder that no flag of the program names: add one, or a switch"
         )
+    elif "{cert_dir}" not in given:
+        env["TMPDIR"] = "{directory}"
+        guesses.setdefault("command", []).append(
+            "no flag of the program names the folder of its webhooks' certificate: it is controller-runtime's own"
+        )
+        return tuple(configurations)
     return ()
 
 

@@ -159,7 +159,18 @@ def test_webhooks_without_a_certificates_folder_are_off_where_the_program_has_a_
     found = go('if os.Getenv("ENABLE_WEBHOOKS") != "false" {}', files=files)
     assert found.env["ENABLE_WEBHOOKS"] == "false"
     assert found.webhooks == ()
-    assert go(files=files).guesses["command"]
+
+
+def test_webhooks_without_flag_and_switch_find_their_certificate_in_the_default_folder() -> None:
+    files = {"hook/hook.go": f"package hook\n{WEBHOOK}", "config/webhook/manifests.yaml": CONFIGURATION}
+    found = go(files=files)
+    assert found.env == {"TMPDIR": "{directory}"}
+    assert found.command[:2] == ("sh", "-c")
+    assert "{cert_dir} {directory}/k8s-webhook-server/serving-certs" in found.command[2]
+    assert (found.webhooks, found.webhook_port) == (("config/webhook/manifests.yaml",), 9443)
+    elsewhere = go(options='WebhookServer: webhook.NewServer(webhook.Options{CertDir: "/certs"}),', files=files)
+    assert elsewhere.command == ("bin/manager",)
+    assert elsewhere.guesses["command"]
 
 
 def test_the_package_is_the_one_that_makes_a_manager() -> None:
