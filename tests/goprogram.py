@@ -16,9 +16,12 @@ from filelock import FileLock
 from pytest_grovescale.endpoints import Address
 
 SOURCES = Path(__file__).parent / "data"
-# As Go finds it, but before a test has a home of its own: Go's whole library would be compiled again there.
+# As Go finds them, but before a test has a home of its own: all modules would be fetched and compiled again there.
 BUILD_CACHE = os.environ.get("GOCACHE") or str(
     Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "go-build"
+)
+MODULE_CACHE = os.environ.get("GOMODCACHE") or str(
+    Path(os.environ.get("GOPATH") or Path.home() / "go").absolute() / "pkg" / "mod"
 )
 
 
