@@ -20,7 +20,7 @@ from ..atomic_write import json_text
 from ..checks import Scales
 from ..errors import ExitCode, RecordingError, UsageError
 from ..operator.definition import load
-from ..report import comparison_table, document, scaling_table
+from ..report import comparison_table, document, pull_request, scaling_table
 from ..report.html.page import Background
 from . import compare, from_results, output, profiled_runs, run_context, sweep, target_test, variant
 from .output import ComparisonFile, FailOn, SweepFile
@@ -243,6 +243,9 @@ def _tell(
         json_text(found) if json else document.text(comparison_table.blocks(found.parts, found.profiles), color=color)
     )
     _say_files(screen, output.write_comparison(folder, found, behind))
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for one in pull_request.of_comparison(found.verdict, comparison_table.answer(found.parts)):
+            screen.say(one)
     code = output.exit_code(found.parts, fail_on)
     if found.verdict == "inconclusive" and code == ExitCode.PASSED:
         screen.say("exit code 0 although the comparison is inconclusive: --fail-on=inconclusive makes it 4")

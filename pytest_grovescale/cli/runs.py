@@ -23,7 +23,9 @@ def add(commands: Any) -> None:
     show = commands.add_parser("show", help="print what a run came to again, as pytest did")
     show.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
     show.add_argument("-v", "--verbose", action="store_true", help="print all tables")
-    add_json(show)
+    form = show.add_mutually_exclusive_group()
+    form.add_argument("--benchmark", action="store_true", help="its figures as JSON for a tracker of benchmarks")
+    add_json(form)
     show.set_defaults(run=_show)
 
     findings = commands.add_parser("findings", help="print what is wrong with a run's operator, with evidence")
@@ -73,12 +75,12 @@ def _judged(recording: Path) -> Result:
 
 def _show(options: argparse.Namespace) -> int:
     from ..atomic_write import json_text
-    from ..report import run_report
+    from ..report import result_file, run_report
     from ..report.document import terminal_width
 
     judged = _judged(options.recording)
-    if options.json:
-        write(json_text(judged))
+    if options.json or options.benchmark:
+        write(json_text(result_file.benchmark(judged) if options.benchmark else judged))
         return ExitCode.PASSED
     render = run_report.render_test if options.verbose else run_report.render_summary
     width, color = terminal_width(shutil.get_terminal_size().columns), sys.stdout.isatty()

@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+import msgspec
+
 from ..analysis import figures
 from ..analysis.phase_result import PhaseResult
 from ..analysis.result import SCHEMA_VERSION, CheckResult, Result, TestResult
+from ..analysis.run_metrics import describe, is_wall_time, metrics_of, units_of
 from ..atomic_write import json_document, read_document, replacing
 from ..errors import NotMeasuredError, RecordingError
 
@@ -48,6 +51,33 @@ def read(path: Path) -> Result:
 
 PREFIX = "grovescale"
 OPERATOR = "operator"
+
+
+class BenchmarkFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure as trackers of benchmarks read it, smaller is better.
+
+    https://github.com/benchmark-action/github-action-benchmark#examples (``customSmallerIsBetter``)
+    """
+
+    name: str
+    unit: str
+    value: float
+
+
+def benchmark(result: Result) -> list[BenchmarkFigure]:
+    """Return the figures of the tests that passed, as trackers of benchmarks read them; wall times left out.
+
+    Those are the machine's as much as the operator's.
+    """
+    return [
+        BenchmarkFigure(
+            name=f"{test.test.rpartition('::')[2]}: {describe(key)}", unit=units_of(key) or "count", value=value
+        )
+        for test in result.tests
+        if test.verdict == "passed" and not test.profiled
+        for key, value in metrics_of(test).items()
+        if not is_wall_time(key)
+    ]
 
 
 def properties(test: TestResult) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ from ..options import Settings
 from ..recording.journal import wait_closed
 from ..report import result_file, run_report
 from ..report.document import terminal_width
+from ..report.pull_request import annotations_of
 from ..storage import explained
 
 UNJUDGED = "grovescale.unjudged"
@@ -57,6 +58,9 @@ def conclude(
         screen.line(f"grovescale: no result: {error}", red=True)
         return [f"no result: {error}"]
     _show(result, screen)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for one in annotations_of(result, screen.root):
+            screen.line(one)
     beside: dict[str, tuple[str, list[BaselineRow]]] = {}
     try:
         beside = _compare(settings.compare, baselines, result, screen)
@@ -124,7 +128,11 @@ class _Screen:
     def __init__(self, reporter: pytest.TerminalReporter | None) -> None:
         self._reporter = reporter
         self.width, self.color, self.verbosity = 80, False, 0
+        self.root = ""
+        """pytest's root as seen from the repository that a runner has checked out; empty without one."""
         if reporter is not None:
+            root = reporter.config.rootpath
+            self.root = os.path.relpath(root, os.environ.get("GITHUB_WORKSPACE") or root)
             writer = reporter.config.get_terminal_writer()
             self.width, self.color = terminal_width(writer.fullwidth), writer.hasmarkup
             self.verbosity = reporter.config.get_verbosity()

@@ -102,6 +102,7 @@ def test_no_canary_is_in_anything_that_a_run_shows(
     (pytester.path / "refused.yaml.j2").write_text(REFUSED, encoding="utf-8")
     pytester.makepyfile(TEST)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
     outcome = pytester.runpytest_subprocess(
         "--grovescale",
