@@ -67,6 +67,8 @@ _ADDONS = {
     "cert-manager.io": "grovescale issues the certificate of a process: {cert_dir}",
     "monitoring.coreos.com": "grovescale scrapes the operator itself: `metrics`",
 }
+OPTIONAL_ADDONS = ("cert-manager.io", "monitoring.coreos.com")
+"""Groups whose objects an operator in pods does without where the cluster does not serve them."""
 
 
 class Source(NamedTuple):

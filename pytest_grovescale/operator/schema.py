@@ -222,8 +222,8 @@ class Trigger(_Part, frozen=True, kw_only=True):
 
 
 class Reconciles(_Part, frozen=True, kw_only=True):
-    """The counter of reconciles of an operator whose library serves none that is known; see
-    `analysis.reconcile_counters`."""
+    """The counter of reconciles of an operator whose library serves none that is known: those are controller-runtime's,
+    the Java Operator SDK's, kube-rs' and client-go's."""
 
     counter: str
     """Name in its metrics: ``shop_reconciles_total``."""
@@ -266,10 +266,11 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     files: dict[str, str] = {}
     """Name → text with placeholders, written to ``{directory}/name`` before each start: a configuration file."""
     crds: Paths = []
-    """CustomResourceDefinitions, applied first."""
+    """CustomResourceDefinitions, applied first. One or several of: a file, a folder of files, a kustomize folder, a
+    Helm chart; from each, a field takes the objects of its kinds."""
     manifests: Paths = []
-    """Everything else that a process needs: Namespaces, ConfigMaps, Secrets, PriorityClasses, custom resources. Not its
-    own Deployment, see `manifest_sources`."""
+    """Everything else that a process needs: Namespaces, ConfigMaps, Secrets, PriorityClasses, custom resources. What is
+    left out, its own Deployment for one, ``grovescale check -v`` names."""
     rbac: str | list[str | PolicyRule] = []
     """Rules granted to its ServiceAccount: here, or as ClusterRoles and Roles, or as rules alone. With bindings of a
     ServiceAccount, it is granted what they grant; without, all roles."""

@@ -86,8 +86,17 @@ def listed(client: tuple[Portal, Client], kind: str, api_version: str = "v1") ->
     return portal.run(ask())
 
 
+MONITOR = """\
+---
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: robot}
+"""
+
+
 def test_rolled_out_followed_and_taken_out(cluster: Cluster, client: tuple[Portal, Client], folder: Path) -> None:
-    operator = bring_up(cluster, definition(folder, tag="x"), folder)
+    """Also without an add-on whose objects are among its manifests."""
+    operator = bring_up(cluster, definition(folder, manifests=MANIFESTS + MONITOR, tag="x"), folder)
     try:
         (deployment,) = listed(client, "Deployment", "apps/v1")
         (container,) = deployment["spec"]["template"]["spec"]["containers"]

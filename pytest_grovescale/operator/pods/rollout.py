@@ -23,12 +23,13 @@ from ...kube.client import Client
 from ...kube.errors import ApiError
 from ...kube.informer import Change, Followed, follow
 from ...kube.portal import Portal
-from ...kube.resources import Resource
+from ...kube.resources import Resource, UnknownResource
 from ...kube.subresources import PODS
 from .. import install, manifests
 from ..command import filled, single_values
 from ..handle import Progress, tail_text
 from ..install import DEPLOYMENTS
+from ..manifest_sources import OPTIONAL_ADDONS
 from ..manifests import Manifest, Object
 from ..operator_state import PROCESS, RunningPods
 from ..placeholders import fill
@@ -94,7 +95,21 @@ async def prepare(
     ours = await put(parts.crds)
     await install.wait_established(client, [crd.object for crd in parts.crds])
     ours += await put(parts.first)
-    return ours + await put([await install.placed(client, one, parts.chosen.namespace) for one in parts.others])
+    others = [one for one in parts.others if await _can_be_there(client, one, progress)]
+    return ours + await put([await install.placed(client, one, parts.chosen.namespace) for one in others])
+
+
+async def _can_be_there(client: Client, one: Manifest, progress: Progress) -> bool:
+    """Return False for an object of an add-on that the cluster does not have, which is then left out."""
+    obj = one.object
+    if manifests.group(obj) not in OPTIONAL_ADDONS:
+        return True
+    try:
+        await client.resource(obj["kind"], obj["apiVersion"])
+    except UnknownResource:
+        progress(f"{manifests.title(obj)} is left out: the cluster does not serve {manifests.group(obj)}")
+        return False
+    return True
 
 
 async def apply(
