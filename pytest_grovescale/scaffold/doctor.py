@@ -120,11 +120,11 @@ def missing_binaries(names: Sequence[str], ways: Ways) -> Finding:
     """Return the finding of binaries that have to be downloaded or built."""
     listed = ", ".join(names)
     if not ways.download or not ways.build:
-        how = "downloads" if not ways.download else "builds (from Go modules, in some minutes)"
+        how = "downloads them" if not ways.download else "builds them from Go modules, in some minutes"
         return Finding(
             name="binaries",
             status="ok",
-            found=f"not here yet, the first run {how} them: {listed}",
+            found=f"not here yet, the first run {how}: {listed}",
             next_step="Ahead of time: grovescale setup",
         )
     return Finding(
