@@ -75,6 +75,15 @@ def test_the_files_of_an_example(example: str, snapshot: SnapshotAssertion) -> N
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
+def test_the_tutorial_shows_what_is_written(example: str) -> None:
+    tutorial = (ROOT / "docs/your-operator.md").read_text(encoding="utf-8")
+    definition_text = text(files.plan(facts.read(ROOT / "examples" / example)), "operator.yaml")
+    assert definition_text.partition("\n")[2] in tutorial
+    test = text(files.plan(facts.read(ROOT / "examples/go-operator")), "test_websites.py")
+    assert test[test.index("@pytest") :] in tutorial
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_what_is_written_is_valid_and_stays(
     example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion
 ) -> None:
