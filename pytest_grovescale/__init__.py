@@ -1,6 +1,7 @@
 """Scale tests for Kubernetes operators, as ordinary pytest tests.
 
-A test uses fixtures (see ``fixtures.py``), `conditions` for its milestones and `checks` for its bounds; the classes
+A test uses fixtures (see ``fixtures.py``), `conditions` for its milestones, `checks` for its bounds and `scenarios` for whole
+courses of events; the classes
 here are for annotations, and for ``pytest.raises``. Names are loaded at first use: pytest imports the package in every
 project of the environment, so the import must cost nothing.
 """
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .errors import WorkloadError as WorkloadError
     from .operator.handle import Operator as Operator
     from .scenario import conditions as conditions
+    from .scenario import scenarios as scenarios
     from .scenario.phase import Phase as Phase
     from .scenario.scale import Scale as Scale
     from .scenario.workloads import Workload as Workload
@@ -51,6 +53,7 @@ __all__ = [
     "WorkloadError",
     "checks",
     "conditions",
+    "scenarios",
 ]
 
 
@@ -60,6 +63,8 @@ def __getattr__(name: str) -> Any:
             return import_module(".checks", __name__)
         case "conditions":
             return import_module(".scenario.conditions", __name__)
+        case "scenarios":
+            return import_module(".scenario.scenarios", __name__)
         case "Cluster":
             module = ".cluster.handle"
         case "Operator":

@@ -71,9 +71,13 @@ def read(item: pytest.Function) -> NamedInCode:
     return NamedInCode(calls=tuple(calls), undecided=frozenset(undecided))
 
 
-def calls(item: pytest.Function, method: str) -> bool:
-    """Return whether a test's code calls a method of this name on something, as ``scale.faults(…)``."""
-    return any(method in names and _is_called(function, method) for function, names in _Walk(item).functions())
+def calls(item: pytest.Function, *methods: str) -> bool:
+    """Return whether a test's code calls a method of one of these names on something, as ``scale.faults(…)``."""
+    return any(
+        method in names and _is_called(function, method)
+        for function, names in _Walk(item).functions()
+        for method in methods
+    )
 
 
 def _is_called(function: FunctionType, method: str) -> bool:

@@ -125,7 +125,7 @@ def _calls_faults(item: pytest.Item) -> bool:
     if not isinstance(item, pytest.Function) or "scale" not in item.fixturenames:
         return False
     if FAULTS not in item.stash:
-        item.stash[FAULTS] = test_code.calls(item, "faults")
+        item.stash[FAULTS] = test_code.calls(item, "faults", "api_faults")
     return item.stash[FAULTS]
 
 

@@ -24,12 +24,14 @@ _BORN_EARLY_NS = 1_000_000_000
 
 
 class Reset(NamedTuple):
-    """A counter that is lower than at the scrape before, or has a new creation time."""
+    """A counter that is lower than it was when last served, or has a new creation time."""
 
     series: str
     family: str
+    since: int
+    """The last scrape with the series before the reset: it may be missing in between."""
     scrape: int
-    """The first scrape after the reset."""
+    """The first scrape with it after the reset."""
     before: float
     after: float
 
@@ -77,7 +79,7 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
     restarted = {*_recreated(target, series), *_process_starts(target)}
     counted = counting(target, parse(series).name)
     grown: list[float | None] = []
-    total, last = 0.0, None
+    total, last, since = 0.0, None, 0
     for scrape, value in enumerate(target.values(series)):
         if value is None or not counted[scrape]:
             grown.append(None)
@@ -85,9 +87,11 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
             if last is None:
                 total += value if scrape else 0.0
             elif counted[scrape - 1]:
-                total += value if scrape in restarted or value < last else value - last
+                # A series may be missing for a while after a restart: until it has something to count.
+                anew = value < last or any(since < at <= scrape for at in restarted)
+                total += value if anew else value - last
             grown.append(total)
-        last = last if value is None else value
+        last, since = (last, since) if value is None else (value, scrape)
     return grown
 
 
@@ -99,14 +103,14 @@ def resets(target: TargetHistory) -> Iterator[Reset]:
         if not any(counted):
             continue
         recreated = set(_recreated(target, series))
-        last: float | None = None
+        last, since = None, 0
         for scrape, value in enumerate(target.values(series)):
             if value is None or not counted[scrape]:
                 last = None if not counted[scrape] else last
                 continue
             if last is not None and (scrape in recreated or value < last):
-                yield Reset(series, family_of(name, target.families_at(scrape)), scrape, last, value)
-            last = value
+                yield Reset(series, family_of(name, target.families_at(scrape)), since, scrape, last, value)
+            last, since = value, scrape
 
 
 def restarts(target: TargetHistory) -> set[int]:

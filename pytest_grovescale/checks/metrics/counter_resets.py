@@ -37,7 +37,7 @@ class CounterResets(TargetCheck, tag="counter_resets", frozen=True, kw_only=True
         restarted = restarts(target)
         by_scrape: dict[tuple[int, str], list[Reset]] = defaultdict(list)
         for reset in resets(target):
-            if reset.scrape not in restarted:
+            if not any(reset.since < restart <= reset.scrape for restart in restarted):
                 by_scrape[reset.scrape, reset.family].append(reset)
         evidence = [_line(target, by_scrape[key]) for key in sorted(by_scrape)[:_SHOWN]]
         evidence += [

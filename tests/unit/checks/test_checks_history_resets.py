@@ -83,6 +83,17 @@ def test_a_restart_of_the_process_explains_it_and_is_reported(snapshot: Snapshot
     assert text == snapshot
 
 
+def test_a_restart_explains_a_series_that_is_served_again_only_later() -> None:
+    """A counter by code and method has no series in the new process until it has something to count."""
+    run = ScrapedRun()
+    for done, failed, start in ((20, 9, 100.0), (1, None, 200.0), (4, 2, 200.0)):
+        samples = served(done, failed or 0, start=start)
+        run.scrape({series: value for series, value in samples.items() if failed is not None or FAILED not in series})
+    assert run.judged(CounterResets())[0] == "pass"
+    (late,) = (series for series in served(1) if FAILED in series)
+    assert increases(run.target(), late) == [0.0, None, 2.0]
+
+
 def test_a_restart_of_an_endpoint_without_start_time_shows_in_all_its_counters() -> None:
     run = ScrapedRun()
     for done, failed in ((9, 4), (2, 0)):
