@@ -1,9 +1,8 @@
 """Scale tests for Kubernetes operators, as ordinary pytest tests.
 
-A test uses fixtures (see ``fixtures.py``), `conditions` for its milestones, `checks` for its bounds and `scenarios` for whole
-courses of events; the classes
-here are for annotations, and for ``pytest.raises``. Names are loaded at first use: pytest imports the package in every
-project of the environment, so the import must cost nothing.
+A test uses fixtures (see ``fixtures.py``), `conditions` for its milestones, `checks` for its bounds and `scenarios` for
+whole courses of events; the classes here are for annotations, and for ``pytest.raises``. Names are loaded at first use:
+pytest imports the package in every project of the environment, so the import must cost nothing.
 """
 
 from __future__ import annotations

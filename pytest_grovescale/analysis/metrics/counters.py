@@ -88,8 +88,8 @@ def increases(target: TargetHistory, series: str) -> list[float | None]:
                 total += value if scrape else 0.0
             elif counted[scrape - 1]:
                 # A series may be missing for a while after a restart: until it has something to count.
-                anew = value < last or any(since < at <= scrape for at in restarted)
-                total += value if anew else value - last
+                began = value < last or any(since < at <= scrape for at in restarted)
+                total += value if began else value - last
             grown.append(total)
         last, since = (last, since) if value is None else (value, scrape)
     return grown
