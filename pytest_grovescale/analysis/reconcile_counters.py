@@ -22,7 +22,7 @@ kopf
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..exposition.families import parse
@@ -94,6 +94,16 @@ def counted_by(served: Iterable[str], declared: ReconcileCounter | None = None) 
 def counters_of(served: Iterable[str], declared: ReconcileCounter | None = None) -> dict[str, str]:
     """Return series → controller, as `counted_by`."""
     return {series: counted.controller for series, counted in counted_by(served, declared).items()}
+
+
+def controllers_of(served: Mapping[str, str], declared: ReconcileCounter | None = None) -> set[str]:
+    """Return all controllers of an operator, by series → value that it serves; empty where more may come.
+
+    controller-runtime serves all its series from the start. Of another counter a series at 0 shows that it does.
+    """
+    counted = counted_by(served, declared)
+    complete = any(one.source == "controller-runtime" or float(served[series]) == 0 for series, one in counted.items())
+    return {one.controller for one in counted.values()} if complete else set()
 
 
 def _counted(family: Iterable[str], counter: ReconcileCounter, source: ReconcileSource) -> dict[str, Counted]:

@@ -17,7 +17,7 @@ from .. import log_files
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..analysis.findings import credentials, operator_log
 from ..analysis.findings.observed import CLEAN_UP
-from ..analysis.reconcile_counters import counted_by
+from ..analysis.reconcile_counters import controllers_of
 from ..checks.budgets import Budget, held_to
 from ..checks.check import text_of
 from ..cluster.backend import backend
@@ -57,16 +57,13 @@ Start = Callable[[], Operator]
 
 
 def _controllers(operator: Operator) -> set[str]:
-    """Return the operator's controllers, where its counter of reconciles has a series for each from the start."""
+    """Return the operator's controllers, as far as `controllers_of` knows all of them."""
     try:
         served = operator.served_metrics()
     except (OSError, GrovescaleError):
         # Scraping it reports what is wrong.
         return set()
-    declared = recordings.reconcile_counter(operator.definition)
-    counted = counted_by(served, declared)
-    complete = any(one.source == "controller-runtime" or float(served[series]) == 0 for series, one in counted.items())
-    return {one.controller for one in counted.values()} if complete else set()
+    return controllers_of(served, recordings.reconcile_counter(operator.definition))
 
 
 class MeasuredTest:

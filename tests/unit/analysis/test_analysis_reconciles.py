@@ -9,6 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.phase_result import PhaseResult
+from pytest_grovescale.analysis.reconcile_counters import controllers_of
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.recording import records as rec
 
@@ -155,6 +156,21 @@ def test_counter_that_the_definition_names() -> None:
     found = analyse([msgspec.structs.replace(opened, reconciles=lost), *others]).phases[0]
     assert "run_total" in found.missing["reconciles"]
     assert not found.counts_no_reconciles
+
+
+@pytest.mark.parametrize(
+    ("served", "controllers"),
+    [
+        ({series("a"): "5", series("b"): "7"}, {"a", "b"}),
+        ({'runs_total{loop="shop"}': "5"}, set()),  # another loop's series may come with its first run
+        ({'runs_total{loop="shop"}': "5", 'runs_total{loop="cart"}': "0"}, {"shop", "cart"}),
+        ({"go_goroutines": "5"}, set()),
+    ],
+)
+def test_controllers_are_known_where_all_their_series_are_served(served: dict[str, str], controllers: set[str]) -> None:
+    own = any("loop" in name for name in served)
+    declared = rec.ReconcileCounter(counter="runs_total", controller_label="loop") if own else None
+    assert controllers_of(served, declared) == controllers
 
 
 def test_an_operator_that_counts_nothing_is_known() -> None:
