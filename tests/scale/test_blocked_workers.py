@@ -20,7 +20,7 @@ LONGEST = "2s"
 
 
 @pytest.mark.grovescale(
-    cluster="slow-pods",
+    cluster="minimal",
     nodes=20,
     scrape_interval="500ms",
     values={"concurrency": str(WORKERS), "defect": "blocking-wait"},
@@ -38,7 +38,7 @@ def test_waiting_inside(scale: Scale) -> None:
     assert "podcliqueset/waiting.py" in found.text
 
 
-@pytest.mark.grovescale(cluster="slow-pods", nodes=20, scrape_interval="500ms", values={"concurrency": str(WORKERS)})
+@pytest.mark.grovescale(cluster="minimal", nodes=20, scrape_interval="500ms", values={"concurrency": str(WORKERS)})
 def test_looking_and_returning(scale: Scale) -> None:
     """All resources wait at once, and no worker does."""
     handle_all(scale)
