@@ -28,6 +28,8 @@ WORKFLOW = ".github/workflows/scale.yml"
 TRIGGER = "grovescale.io/reconcile-trigger"
 GUESS = "guess: "
 _UP = "../../"
+_KUSTOMIZED = "config/default/kustomization.yaml"
+"""kubebuilder's installation as a whole."""
 _IN_LINES = ("command", "env", "pod")
 _TEMPLATES = Path(__file__).parent / "templates"
 _HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
@@ -103,6 +105,8 @@ def _as_pods(facts: Facts) -> Program:
             next_step="Name the folder with its sources, or with its manifests"
             + (f": grovescale init {facts.inner[0]}" if facts.inner else "."),
         )
+    if _KUSTOMIZED in facts.files:
+        deployments = [str(PurePosixPath(_KUSTOMIZED).parent)]
     return Program(language="pods", command=(), manifests=tuple(deployments), text="")
 
 

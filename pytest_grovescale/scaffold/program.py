@@ -126,6 +126,8 @@ def _environment(facts: Facts, source: str, guesses: dict[str, list[str]], name:
             env[variable] = "{namespace}"
         elif field == "metadata.name":
             env[variable] = f"{name}-0"
+        elif field in ("status.podIP", "status.hostIP"):
+            env[variable] = "127.0.0.1"
         else:
             guesses.setdefault("env", []).append(f"in its Deployment {variable} comes from the cluster; set it here")
     asked = set(re.findall(r"(?:Getenv|LookupEnv|getenv|environ\.get)\(\s*[\"'](\w+)[\"']", source))
@@ -184,14 +186,14 @@ def _go(facts: Facts) -> Program | None:
     guesses: dict[str, list[str]] = {}
     given = container(facts)
     flags = _flags(sources, package, given.arguments)
-    arguments = _kept(given.arguments, flags, facts.files, guesses)
+    env = _environment(facts, source, guesses, facts.name)
+    arguments = _kept(given.arguments, flags, facts.files, env, guesses)
     ports: dict[str, str] = {}
     for name, flag in flags.items():
         role, own = _go_argument(name, flag)
         if own:
             arguments.append(f"--{name}={own}")
             ports.setdefault(role, name)
-    env = _environment(facts, source, guesses, facts.name)
     webhooks = _webhooks(facts, source, arguments, env, guesses)
     start = _WITH_CERTIFICATE if env.get("TMPDIR") == "{directory}" else ("bin/manager",)
     webhook_port = 0
@@ -284,7 +286,8 @@ def _flags(sources: Mapping[str, str], package: str, arguments: Sequence[str]) -
         if str(PurePosixPath(path).parent) == _folder(package) or _MANAGER.search(text)
     ]
     for texts in (near, list(sources.values())):
-        found = {name: flag for text in texts for name, flag in _flags_in(text, _other_commands(texts, arguments))}
+        others = _other_commands(texts, arguments)
+        found = {name: flag for text in texts for name, flag in _flags_in(text, others)}
         if any(_go_argument(name, flag)[1] for name, flag in found.items()):
             return found
     # Libraries that read flags in ways of their own: those that the Deployment gives are known.
@@ -367,7 +370,11 @@ _YAML_FILES = (".yaml", ".yml")
 
 
 def _kept(
-    given: Sequence[str], flags: Mapping[str, _Flag], files: Iterable[str], guesses: dict[str, list[str]]
+    given: Sequence[str],
+    flags: Mapping[str, _Flag],
+    files: Iterable[str],
+    env: Mapping[str, str],
+    guesses: dict[str, list[str]],
 ) -> list[str]:
     """Return a Deployment's arguments without those that get a value of their own here."""
     kept: list[str] = []
@@ -388,7 +395,8 @@ def _kept(
         if flags and name not in flags and _go_argument(name, _Flag("", value))[1]:
             # A flag that an older version of the program had, or one that a patch adds.
             continue
-        value = re.sub(r"\$\(\w*NAMESPACE\w*\)", "{namespace}", value) if "$(" in value else _plain(value)
+        # As Kubernetes does it: $(NAME) is the container's variable.
+        value = re.sub(r"\$\((\w+)\)", lambda match: env.get(match[1], match[0]), _plain(value))
         same = [path for path in files if path.endswith(_YAML_FILES) and PurePosixPath(path).name == value]
         if len(same) == 1:
             value = same[0]

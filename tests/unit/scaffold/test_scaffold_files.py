@@ -231,6 +231,14 @@ def test_a_bundle_without_sources_runs_as_pods_on_kind() -> None:
     assert 'cluster="kind"' in text(made, "test_gadgets.py")
 
 
+def test_a_kustomize_installation_without_sources_is_taken_as_a_whole() -> None:
+    content = {"config/crd/crd.yaml": CRD.replace("SCOPE", "Namespaced"), "config/manager/manager.yaml": DEPLOYMENT}
+    made = files.plan(
+        facts.of("gadgets", {**content, "config/default/kustomization.yaml": "resources: [../manager]\n"})
+    )
+    assert definition_of(made)["pod"]["manifests"] == ["../../config/default"]
+
+
 def test_a_chart_that_cannot_be_rendered_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chart = {"Chart.yaml": "name: gadgets\n", "crds/crd.yaml": CRD.replace("SCOPE", "Namespaced")}
     for name, content in {**chart, "templates/deployment.yaml": DEPLOYMENT}.items():

@@ -106,6 +106,13 @@ def test_the_environment_is_the_containers() -> None:
     assert "KEY" in found.guesses["env"][0]
 
 
+def test_variables_in_arguments_are_the_containers() -> None:
+    env = "[{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: A, value: b}]"
+    found = go(files=deployment(f"{{name: manager, env: {env}, args: [--ip=$(IP), --a=$(A), --c=$(C)]}}"))
+    assert found.command == ("bin/manager", "--ip=127.0.0.1", "--a=b", "--c=$(C)")
+    assert "$(C)" in found.guesses["command"][0]
+
+
 def test_readiness_is_the_probe_that_the_program_has() -> None:
     flag = 'flag.StringVar(&a, "health-probe-bind-address", ":8081", "…")\nmgr.AddReadyzCheck("readyz", healthz.Ping)'
     assert go(flag).readiness == "http://127.0.0.1:{health_port}/readyz"
