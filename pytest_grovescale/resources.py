@@ -1,7 +1,7 @@
 """Paths of the files bundled with the package: ``fixtures/`` and ``workloads/``.
 
-In a checkout they are beside the package, where ``grovescale init`` puts a user's own; in a wheel they are inside it,
-under ``bundled/`` (see pyproject.toml, force-include). Callers see no difference.
+In a checkout they are beside the package; in a wheel they are inside it, under ``bundled/`` (see pyproject.toml,
+force-include). Callers see no difference.
 """
 
 from __future__ import annotations
