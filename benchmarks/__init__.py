@@ -1,1 +1,1 @@
-"""The figures in the README: ``make bench``. Ratios within one run, since absolute times drift."""
+"""The figures in docs/evidence.md: ``make bench``. Ratios within one run, since absolute times drift."""

@@ -1,7 +1,7 @@
 """How long do five workers take for a hundred resources when they wait inside the reconcile, and when they do not?
 
 ``python -m benchmarks.blocked_workers --repeats 5`` runs tests/scale/test_blocked_workers.py that many times, each time
-both operators in sequence, and prints the table of the README.
+both operators in sequence, and prints the table of docs/evidence.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the README shows of the samples is what these say.
+"""What the documentation shows of the samples is what these say.
 
 After a change that is meant, write it anew: ``GROVESCALE_WRITE_EXPECTED=1 pytest tests/unit/test_readme.py``.
 """
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
 
 
 def lint_of_a_bad_endpoint() -> str:
@@ -29,15 +28,22 @@ def defects() -> str:
 
 
 @pytest.mark.parametrize(
-    ("source", "part"),
-    [("tests/data/lint/bad.txt", lint_of_a_bad_endpoint), ("reports/sample/defects.md", defects)],
+    ("page", "source", "part"),
+    [
+        ("docs/metrics.md", "tests/data/lint/bad.txt", lint_of_a_bad_endpoint),
+        ("docs/evidence.md", "reports/sample/defects.md", defects),
+    ],
 )
-def test_it_shows_what_the_samples_say(source: str, part: Callable[[], str]) -> None:
-    before, begin, rest = README.read_text("utf-8").partition(f"<!-- as in {source} -->\n")
+def test_it_shows_what_the_samples_say(page: str, source: str, part: Callable[[], str]) -> None:
+    before, begin, rest = (ROOT / page).read_text("utf-8").partition(f"<!-- as in {source} -->\n")
     shown, end, after = rest.partition("<!-- so far -->\n")
     assert begin, source
     assert end, source
     if os.environ.get("GROVESCALE_WRITE_EXPECTED"):
         shown = part()
-        README.write_text("".join([before, begin, shown, end, after]), encoding="utf-8")
+        (ROOT / page).write_text("".join([before, begin, shown, end, after]), encoding="utf-8")
     assert shown == part()
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 120
