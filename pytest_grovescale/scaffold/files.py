@@ -76,7 +76,6 @@ def plan(facts: Facts) -> Plan:
     samples = {resource.kind: custom_resources.sample(facts, resource) for resource in ordered}
     primary = ordered[0]
     test = f"{FOLDER}/test_{_variable(primary)}.py"
-    makes_pods = _makes_pods(facts, found)
     command = f"pytest --grovescale {FOLDER}"
     files = [
         File(f"{FOLDER}/operator.yaml", _definition(facts, resources, primary, found)),
@@ -84,8 +83,7 @@ def plan(facts: Facts) -> Plan:
             File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(resource, samples[resource.kind]))
             for resource in ordered
         ),
-        File(f"{FOLDER}/cluster.yaml", _rendered("cluster.yaml.j2") if makes_pods else ""),
-        File(test, _test(facts, primary, samples[primary.kind], found, others=ordered[1:], makes_pods=makes_pods)),
+        File(test, _test(facts, primary, samples[primary.kind], found, others=ordered[1:])),
         File(WORKFLOW, _workflow(found, command)),
         File(".gitignore", "".join(f"{line}\n" for line in _ignored(facts, found)), appended=True),
     ]
@@ -375,24 +373,6 @@ def _keys(value: Any) -> Iterator[str]:
 _POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
 
 
-def _makes_pods(facts: Facts, found: Program) -> bool:
-    """Return whether an operator makes pods, or what makes them, by its sources and by the roles of the project.
-
-    Pods whose operator knows of simulated nodes, and lets them tolerate their taint, are none of these.
-    """
-    if "kwok.x-k8s.io" in found.text or found.manifests:
-        return False
-    resources = {f"{kind.lower()}s" for kind in _POD_OWNERS}
-    rules = [rule for role in facts.of_kind("ClusterRole", "Role") for rule in role.object.get("rules") or []]
-    granted = {
-        str(resource)
-        for rule in [*rules, *program.rules_of_markers(found.text)]
-        if {"create", "*"} & set(rule.get("verbs") or [])
-        for resource in rule.get("resources") or []
-    }
-    return bool(granted & {*resources, "*"}) or bool(_owned(found) & _POD_OWNERS)
-
-
 def _owned(found: Program) -> set[str]:
     return set(re.findall(r"\bOwns\(\s*&\w+\.(\w+)\{", found.text))
 
@@ -404,7 +384,6 @@ def _test(
     found: Program,
     *,
     others: Sequence[CustomResource],
-    makes_pods: bool,
 ) -> str:
     workload = _variable(resource)
     deploy = custom_resources.milestones(resource, sample.object, found.text, workload)
@@ -431,7 +410,7 @@ def _test(
         scope="" if resource.namespaced else ', namespace="*"',
         template=f"{resource.kind.lower()}.yaml.j2",
         constants=constants,
-        place='cluster="kind"' if found.manifests else 'cluster="cluster.yaml"' if makes_pods else "nodes=10",
+        place='cluster="kind"' if found.manifests else "nodes=10",
         deploy=deploy,
         trigger_guesses=guesses,
         has_pods=bool(owned & _POD_OWNERS),

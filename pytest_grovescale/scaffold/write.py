@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from ..cluster.definition import load_definition
 from ..errors import GrovescaleError, UsageError
 from ..operator import definition
 from ..workload import template
@@ -71,8 +70,6 @@ def _refused(root: Path, written: list[File]) -> list[str]:
         try:
             if path.name == "operator.yaml":
                 definition.load(str(path.absolute()))
-            elif path.name == "cluster.yaml":
-                load_definition(str(path.absolute()))
             elif path.parent == root / FOLDER / "workloads":
                 template.render(str(path.absolute()), {"objects": 2}, namespace="default", run_id="init")
         except GrovescaleError as error:

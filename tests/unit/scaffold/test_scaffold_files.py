@@ -176,12 +176,6 @@ def test_objects_of_a_cluster_are_counted_in_all_namespaces() -> None:
     assert "namespace: {{ namespace }}" not in text(made, "gadget.yaml.j2")
 
 
-def test_nodes_have_no_taint_where_the_operator_makes_pods() -> None:
-    owns = "package main\nvar _ = builder.Owns(&appsv1.StatefulSet{})\n"
-    assert 'cluster="cluster.yaml"' in text(plan({"setup.go": owns}), "test_gadgets.py")
-    assert not [file for file in plan({}).files if file.path.endswith("cluster.yaml")]
-
-
 def test_a_sample_is_the_workload_with_what_it_comes_with(snapshot: SnapshotAssertion) -> None:
     sample = (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: x}\nstringData: {a: b}\n---\n"
