@@ -106,6 +106,14 @@ class Cluster:
             supervisor_client.ask(self.directory, supervisor_client.StopProcess(name=name), timeout_s=_LONGEST_GRACE_S)
         )
 
+    def restart_process(self, name: str) -> ProcessInfo:
+        """Stop a process as `stop_process` does, and start it again as it was; return once it has started."""
+        return _process(
+            supervisor_client.ask(
+                self.directory, supervisor_client.RestartProcess(name=name), timeout_s=_LONGEST_GRACE_S
+            )
+        )
+
     def processes(self) -> dict[str, ProcessInfo]:
         """Return all processes of the cluster by name: its components and processes started on it."""
         return state.process_list(self.directory)

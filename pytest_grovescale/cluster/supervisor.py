@@ -233,6 +233,12 @@ class Supervisor:
             _signal_group(supervised, signal.SIGKILL)
             await supervised.ended.wait()
 
+    async def _restart(self, supervised: Supervised) -> ProcessInfo:
+        await self._stop(supervised)
+        supervised.should_run = True
+        self._start(supervised)
+        return supervised.info()
+
     async def _stop_all(self, some: list[Supervised]) -> None:
         for rank in sorted({supervised.rank for supervised in some}, reverse=True):
             await asyncio.gather(*(self._stop(supervised) for supervised in some if supervised.rank == rank))
@@ -303,6 +309,10 @@ class Supervisor:
                     raise ClusterError(f"there is no process {name!r} on this cluster")
                 await self._stop(self._table[name])
                 return Answer(process=self._table[name].info())
+            case supervisor_client.RestartProcess(name):
+                if name not in self._table:
+                    raise ClusterError(f"there is no process {name!r} on this cluster")
+                return Answer(process=await self._restart(self._table[name]))
             case supervisor_client.StartProcess(spec, owner, rank):
                 return Answer(process=await self._start_new(spec, owner, rank))
 

@@ -75,6 +75,12 @@ class StopProcess(msgspec.Struct, frozen=True, tag="stop_process"):
     name: str
 
 
+class RestartProcess(msgspec.Struct, frozen=True, tag="restart_process"):
+    """Stops a process and starts it again as it was."""
+
+    name: str
+
+
 class Keep(msgspec.Struct, frozen=True, tag="keep"):
     """Sets whether the cluster stays without leases."""
 
@@ -89,7 +95,7 @@ class Down(msgspec.Struct, frozen=True, tag="down"):
     """Stops all processes, even if there are leases."""
 
 
-Request = Hello | Bye | StartProcess | ShareProcess | StopProcess | Keep | StatusWanted | Down
+Request = Hello | Bye | StartProcess | ShareProcess | StopProcess | RestartProcess | Keep | StatusWanted | Down
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

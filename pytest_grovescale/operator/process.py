@@ -31,7 +31,7 @@ from . import build, command, fault_proxy, identity, install, webhooks
 from .command import core_numbers
 from .fault_proxy import FaultProxy
 from .handle import Operator, Progress, new_log, tail_text
-from .manifests import Manifest, Object
+from .manifests import CRD, Manifest, Object
 from .operator_state import PROCESS, Hold, RunningProcess, stop
 from .operator_state import write as write_state
 from .placeholders import BINARIES
@@ -41,6 +41,7 @@ from .schema import OperatorDefinition, texts
 __all__ = ["OperatorProcess", "bring_up"]
 
 _EXIT_CODE_S = 2.0
+_CONTROLLER_MANAGER = "kube-controller-manager"
 
 
 class OperatorProcess(Operator):
@@ -133,6 +134,8 @@ def bring_up(
         ca_bundle = _certified(definition, cluster, folder / "certs")
         crds = _crds(definition, cluster, numbers, ca_bundle)
         ours = portal.run(_prepare(client, definition, crds, cluster.owner, progress))
+        if any(obj["kind"] == CRD for obj in ours):
+            _tell_the_garbage_collector(cluster)
         proxy = _proxy(cluster, folder, directory, undo) if faults else None
         kubeconfig = portal.run(identity.write_credentials(client, definition, _way(cluster, proxy), folder))
         provided = {
@@ -162,6 +165,16 @@ def bring_up(
         portal.run(webhooks.activate(client, configurations, namespace=definition.identity.namespace))
         undo.pop_all()
         return OperatorProcess(cluster, running, Hold(cluster), leases)
+
+
+def _tell_the_garbage_collector(cluster: Cluster) -> None:
+    """Restart the controller manager, so that its garbage collector knows kinds that are new.
+
+    It looks for new kinds every 30 s (k8s.io/kubernetes/cmd/kube-controller-manager/app/core.go): until then what an
+    object of a new kind owns stays when that is deleted, which would be measured as the operator's time.
+    """
+    if _CONTROLLER_MANAGER in cluster.processes():
+        cluster.restart_process(_CONTROLLER_MANAGER)
 
 
 def _proxy(cluster: Cluster, folder: Path, directory: Path, undo: contextlib.ExitStack) -> FaultProxy:

@@ -39,6 +39,11 @@ class Supervised:
         assert answer.process is not None
         return answer.process
 
+    def restart(self, name: str) -> ProcessInfo:
+        answer = supervisor_client.ask(self.folder, supervisor_client.RestartProcess(name=name))
+        assert answer.process is not None
+        return answer.process
+
     def listed(self, name: str) -> ProcessInfo:
         return state.process_list(self.folder)[name]
 

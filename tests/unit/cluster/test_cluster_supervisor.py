@@ -98,6 +98,17 @@ def test_stop_is_idempotent_and_knows_the_names(supervised: Supervised) -> None:
         supervised.stop("two")
 
 
+def test_restart_is_the_same_process_with_another_pid(supervised: Supervised) -> None:
+    first = supervised.start(supervised.spec("one", WAIT, restart=True))
+    second = supervised.restart("one")
+    assert dead(first)
+    assert alive(second)
+    assert (second.name, second.restarts) == ("one", 0)
+    assert supervised.listed("one").pid == second.pid != first.pid
+    with pytest.raises(ClusterError, match="two"):
+        supervised.restart("two")
+
+
 def test_a_name_runs_once_at_a_time_and_again_afterwards(supervised: Supervised) -> None:
     first = supervised.start(supervised.spec("one", WAIT))
     with pytest.raises(ClusterError, match=f"'one' runs already .pid {first.pid}"):
