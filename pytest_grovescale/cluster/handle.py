@@ -60,6 +60,8 @@ class Cluster:
         self.container = facts.container
         self.standing = facts.standing
         """Whether ``grovescale up`` created it; any other cluster ends with the run that created it."""
+        self.replaced: set[int] = set()
+        """Pids of processes that `restart_process` has stopped: their end is none of the cluster's faults."""
         self._lease = held
         self._supervision = Supervision(directory)
 
@@ -108,11 +110,10 @@ class Cluster:
 
     def restart_process(self, name: str) -> ProcessInfo:
         """Stop a process as `stop_process` does, and start it again as it was; return once it has started."""
-        return _process(
-            supervisor_client.ask(
-                self.directory, supervisor_client.RestartProcess(name=name), timeout_s=_LONGEST_GRACE_S
-            )
-        )
+        if (before := self.processes().get(name)) is not None:
+            self.replaced.add(before.pid)
+        request = supervisor_client.RestartProcess(name=name)
+        return _process(supervisor_client.ask(self.directory, request, timeout_s=_LONGEST_GRACE_S))
 
     def processes(self) -> dict[str, ProcessInfo]:
         """Return all processes of the cluster by name: its components and processes started on it."""

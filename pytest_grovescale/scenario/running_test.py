@@ -241,7 +241,7 @@ class RunningTest:
 
     def process_exited(self, process: str, pid: int, phase: str) -> None:
         """Fail the phase when the operator has died; the supervisor restarts any other process."""
-        if process in CONTROL_PLANE:
+        if process in CONTROL_PLANE and pid not in self.cluster.replaced:
             self._note_broken(process, "ended", f"{process} (pid {pid}) ended in phase {phase!r}")
         if process == fault_proxy.PROCESS:
             raise ClusterError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
 
@@ -28,6 +28,10 @@ _LEAST = 20
 _PAUSE_S = 0.008
 _STEADY = 0.6
 """Share of the median distance that nine of ten have to have at least."""
+_LEAST_OF_OWNER = 3
+_OWNERS = 5
+_PAUSE_OF_OWNER_S = 0.05
+"""Children of one owner, owners, and seconds between two of the children from which on an owner's are paced."""
 _LEAST_S = 1.0
 _SHARE = 0.2
 _WORKING = 0.5
@@ -45,7 +49,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for paced requests, for serial deletions, and for finalizers that are removed late."""
     if not seen.operator or not seen.log_whole:
         return
-    for rule in (_paced, _one_by_one):
+    for rule in (_paced, _paced_by_owner, _one_by_one):
         found = (one for span in seen.spans if not _busy(seen, span) for one in rule(seen, span))
         yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
     yield from _late(seen)
@@ -73,7 +77,7 @@ def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
         lasts = (sent[-1].completed - sent[0].received) / 1e9
         if least < max(_PAUSE_S, _STEADY * middle) or lasts < max(_LEAST_S, _SHARE * span.phase.seconds):
             continue
-        if not _follows(seen, sent):
+        if not _follows(sent, seen.lives.get(sent[0].resource, ())):
             yield (
                 lasts,
                 Finding(
@@ -89,11 +93,46 @@ def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
             )
 
 
-def _follows(seen: Observed, sent: Sequence[Sent]) -> bool:
-    """Return whether most of these came right after an object of the kind had become Ready, or was gone."""
+def _paced_by_owner(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
+    """Yield children of one kind that are made one at a time for each owner, which a stream of all owners' hides."""
+    if any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks):
+        return
+    for what, sent in _groups(seen, span, "create").items():
+        lives = {(life.namespace, life.name): life for life in seen.lives.get(sent[0].resource, ()) if life.owner}
+        children: dict[str, list[Sent]] = defaultdict(list)
+        for one in sent:
+            if (life := lives.get(one.object)) is not None and life.owner:
+                children[life.owner].append(one)
+        several = [
+            made
+            for made in children.values()
+            if len(made) >= _LEAST_OF_OWNER and not _follows(made, [lives[one.object] for one in made])
+        ]
+        pauses = [(after.received - before.completed) / 1e9 for made in several for before, after in pairwise(made)]
+        if len(several) < max(_OWNERS, _SERIAL * len(children)) or len(pauses) < _LEAST:
+            continue
+        least, middle = quantiles(pauses, n=10)[0], median(pauses)
+        lasts = median((made[-1].completed - made[0].received) / 1e9 for made in several)
+        if least >= max(_PAUSE_OF_OWNER_S, _STEADY * middle):
+            yield (
+                lasts,
+                Finding(
+                    id=ID,
+                    severity="waste",
+                    text=f"in {span.phase.name} the operator sent {what} one at a time for each of {len(several):,}"
+                    f" owners, {middle * 1e3:.3g} ms after the answer to the one before: {lasts:.2g} s for each",
+                    evidence=(
+                        f"nine of ten pauses are longer than {least * 1e3:.3g} ms; it used less than half a core",
+                    ),
+                ),
+            )
+
+
+def _follows(sent: Sequence[Sent], lives: Iterable[Life]) -> bool:
+    """Return whether most of these came right after one of some objects had become Ready, or was gone."""
     moments = sorted(
         event.at
-        for life in seen.lives.get(sent[0].resource, ())
+        for life in lives
         for before, event in pairwise(life.events)
         if event.change == "deleted" or before.fields.get(READY_PATH) != event.fields.get(READY_PATH) == "True"
     )

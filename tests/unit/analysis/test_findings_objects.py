@@ -179,6 +179,24 @@ def test_what_waits_for_the_one_before_to_be_ready_has_no_pause() -> None:
     assert "pacing" not in ids(sim)
 
 
+@pytest.mark.parametrize(("pause", "ordered", "wrong"), [(200, False, True), (200, True, False), (10, False, False)])
+def test_a_pause_after_each_child_of_an_owner(pause: int, ordered: bool, wrong: bool) -> None:
+    """Ten owners at once: the stream of all creates has no pause. One that waits for the child before is by design."""
+    sim = settled()
+    idle_cpu(sim)
+    sim.watch(CLIQUES, 6)
+    for owner in range(10):
+        shown(sim, f"owner-{owner}", 200, "added", owner="")
+        for child in range(4):
+            name, ms = f"child-{owner}-{child}", 300 + 17 * owner + pause * child
+            clique(sim, name, ms, owner=f"uid-owner-{owner}")
+            if ordered:
+                ready = {"status.conditions[type=Ready].status": "True"}
+                shown(sim, name, ms + pause - 5, fields=ready)
+    gone(sim)
+    assert ("pacing" in {one.id for one in found(sim)}) == wrong, found(sim)
+
+
 @pytest.mark.parametrize(("order", "wrong"), [(range(30), True), (range(29, -1, -1), False)])
 def test_deletions_one_after_the_other(order: range, wrong: bool) -> None:
     sim = settled()
