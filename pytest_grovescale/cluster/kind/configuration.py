@@ -119,7 +119,7 @@ def _check_joined(written: ClusterDefinition, settings: Kind, source: Source) ->
             raise source.mistake(
                 (section,),
                 f"cluster {settings.cluster} is there already, and its control plane stays as it is",
-                f"Leave {section} out (inherited: `{section}: null`), or `cluster`: then one is made with these limits.",
+                f"Leave {section} out (inherited: `{section}: null`), or `cluster`: then one is made with them.",
             )
 
 
