@@ -159,9 +159,8 @@ def _heap(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding
         return
     if now < _SAME_HEAP * max(filter(None, live)):
         return
-    done = f": {(now - was) / seen.reconciled:,.0f} bytes for each of {seen.reconciled:,} reconciles" * bool(
-        seen.reconciled
-    )
+    reconciled = seen.reconciled
+    done = f": {(now - was) / reconciled:,.0f} bytes for each of {reconciled:,} reconciles" if reconciled else ""
     yield Finding(
         id=ID,
         severity="waste",

@@ -470,6 +470,17 @@ def test_a_heap_that_does_not_shrink_with_the_workload(
     assert ("initial-state" in ids(sim)) == wrong
 
 
+def test_a_heap_that_stays_where_no_reconciles_are_counted() -> None:
+    sim = settled()
+    edges = ("start:deploy", "start:delete", rec.SETTLED)
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.Scraped):
+            sim.items[index] = at, order, msgspec.structs.replace(record, samples={})
+    scrape(sim, "gauge", "go_memstats_next_gc_bytes", dict(zip(edges, (5e6, 22e6, 28e6), strict=True)))
+    scrape(sim, "counter", "go_gc_duration_seconds_count", dict(zip(edges, (3.0, 9.0, 12.0), strict=True)))
+    assert "initial-state" in ids(sim)
+
+
 def cycled(sim: Simulation, values: list[int], field: str = "rss_bytes", *, warm_up: int = 1) -> None:
     """The operator is measured at rest before the first cycle and after each."""
     sim.add(rec.Mark(at=sim.at(20), label=rec.CYCLES, count=warm_up))
