@@ -43,6 +43,7 @@ LEAST_IDLE_S = 2.0
 LEAST_STALL_S = 5.0
 """Length from which on a phase without progress has stalled, s."""
 
+_LIMITED = 0.05
 _SLOWED = 0.5
 """Threads of operator and API server that were runnable without a core, on average, from which on that slowed them."""
 
@@ -587,6 +588,11 @@ def _sent(one: Request, offset: int) -> Sent:
         unlimited=one.unlimited,
         path=one.path,
     )
+
+
+def rate_limited(span: Span) -> bool:
+    """Return whether the operator's own rate limit took so much of a phase that it explains pauses and waits."""
+    return any(row.suspect == "operator-rate-limit" and row.share > _LIMITED for row in span.phase.bottlenecks)
 
 
 def during(one: Sent, time: Span | Window) -> bool:

@@ -20,7 +20,7 @@ from statistics import median, quantiles
 
 from ...recording.conditions import READY_PATH
 from ..result import OPERATOR, Finding
-from .observed import Life, Observed, Sent, Span, Window, during
+from .observed import Life, Observed, Sent, Span, Window, during, rate_limited
 
 ID = "pacing"
 
@@ -69,7 +69,7 @@ def _groups(seen: Observed, span: Span, *verbs: str) -> dict[str, list[Sent]]:
 
 
 def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
-    if any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks):
+    if rate_limited(span):
         return
     for what, sent in _groups(seen, span, "create", "update", "patch", "delete").items():
         pauses = [(after.received - before.completed) / 1e9 for before, after in pairwise(sent)]
@@ -95,7 +95,7 @@ def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
 
 def _paced_by_owner(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
     """Yield children of one kind that are made one at a time for each owner, which a stream of all owners' hides."""
-    if any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks):
+    if rate_limited(span):
         return
     for what, sent in _groups(seen, span, "create").items():
         lives = {(life.namespace, life.name): life for life in seen.lives.get(sent[0].resource, ()) if life.owner}

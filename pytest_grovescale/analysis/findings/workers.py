@@ -20,7 +20,7 @@ from ...exposition.families import parse
 from ..bottlenecks.cpu_clocks import API_SERVER
 from ..phase_result import PhaseResult
 from ..result import OPERATOR, Finding
-from .observed import Observed, Span
+from .observed import Observed, Span, rate_limited
 
 ID = "workers"
 
@@ -79,8 +79,7 @@ class _Wait(NamedTuple):
 
 def _waiting(seen: Observed, span: Span) -> _Wait | None:
     cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
-    limited = any(row.suspect == "operator-rate-limit" and row.share > 0.05 for row in span.phase.bottlenecks)
-    if cpu is None or limited or not seen.log_whole or not seen.operator or seen.slowed(span):
+    if cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator or seen.slowed(span):
         return None
     if span.phase.seconds < _LONG_ENOUGH_S or any(row.busy_workers is None for row in span.phase.workers):
         return None
