@@ -1,4 +1,4 @@
-"""Protobuf's wire format, without a protobuf library: iterates the fields of a message.
+"""Protobuf's wire format, without a protobuf library: iterates the fields of a message, and writes them.
 
 Format: https://protobuf.dev/programming-guides/encoding/. A key consists of a field's number and its wire type,
 ``number << 3 | type``; a field with an unexpected wire type has another key, and is skipped like an unknown one.
@@ -6,6 +6,7 @@ Format: https://protobuf.dev/programming-guides/encoding/. A key consists of a f
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -107,3 +108,34 @@ def signed(number: int) -> int:
 def zigzag(number: int) -> int:
     """Return the value of a ``sint32`` or ``sint64``: 0, -1, 1, -2 … are encoded as 0, 1, 2, 3 …"""
     return number >> 1 ^ -(number & 1)
+
+
+def write_varint(number: int) -> bytes:
+    """Return an integer ≥ 0 as `varint` reads it."""
+    written = bytearray()
+    while number >= 0x80:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+@functools.cache
+def _key(number: int, wire: int) -> bytes:
+    return write_varint(number << 3 | wire)
+
+
+def write_int(number: int, value: int) -> bytes:
+    """Return field ``number`` of an integer type, ``bool`` or ``enum``; ``value``: ≥ 0."""
+    return _key(number, VARINT) + write_varint(value)
+
+
+def write_double(number: int, value: float) -> bytes:
+    """Return field ``number`` of type ``double``."""
+    return _key(number, FIXED64) + _DOUBLE.pack(value)
+
+
+def write_bytes(number: int, value: bytes | str) -> bytes:
+    """Return field ``number`` of type ``string`` or ``bytes``, or of a message that is encoded already."""
+    content = value.encode() if isinstance(value, str) else value
+    return _key(number, BYTES) + write_varint(len(content)) + content

@@ -29,7 +29,7 @@ MAX_BINS = 600
 
 _WIDTHS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600)
 
-_STATES: dict[str, tuple[str, object]] = {
+STATES: dict[str, tuple[str, object]] = {
     "scheduled": ("spec.nodeName", None),
     "running": ("status.phase", "Running"),
     "succeeded": ("status.phase", "Succeeded"),
@@ -38,7 +38,7 @@ _STATES: dict[str, tuple[str, object]] = {
     "available": (AVAILABLE_PATH, "True"),
     "deleting": ("metadata.deletionTimestamp", None),
 }
-"""State → (field, the value that it has in this state; None: any value)."""
+"""State → (field, the value that it has in this state; None: any value), in the order of an object's life."""
 
 
 class PhaseTime(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,7 +229,7 @@ def _objects(story: WatchStory, start: int) -> ObjectCounts | None:
         return None
     spec = story.opened.spec
     chosen = ", ".join(part for part in (spec.label_selector, spec.field_selector) if part)
-    order = ["existing", *_STATES, "gone"]
+    order = ["existing", *STATES, "gone"]
     return ObjectCounts(
         watch=f"{spec.resource} ({chosen})" if chosen else spec.resource,
         series=tuple(_counted(name, changes[name], story.opened.at, start) for name in order if name in changes),
@@ -240,7 +240,7 @@ def _changes(events: Sequence[ObjectSeen], fields: Sequence[str]) -> Iterator[tu
     """Yield (state, when, +1 or -1) for one object's events."""
     before: set[str] = set()
     for event in events:
-        now = _states(event, fields)
+        now = states_of(event, fields)
         for name in now - before:
             yield name, event.at, 1
         for name in before - now:
@@ -250,11 +250,12 @@ def _changes(events: Sequence[ObjectSeen], fields: Sequence[str]) -> Iterator[tu
         before = now
 
 
-def _states(event: ObjectSeen, fields: Sequence[str]) -> set[str]:
+def states_of(event: ObjectSeen, fields: Sequence[str]) -> set[str]:
+    """Return the states that an object is in after an event; ``fields``: those that its watch keeps."""
     if event.change == "deleted":
         return set()
     states = {"existing"}
-    for name, (path, expected) in _STATES.items():
+    for name, (path, expected) in STATES.items():
         value = event.fields.get(path) if path in fields else None
         if value is not None and value != "" and (expected is None or value == expected):
             states.add(name)

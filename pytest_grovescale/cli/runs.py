@@ -1,4 +1,4 @@
-"""``grovescale show | analyse | report | profile``: the figures of a finished run."""
+"""``grovescale show | findings | analyse | report | profile | export``: the figures of a finished run."""
 
 from __future__ import annotations
 
@@ -58,6 +58,17 @@ def add(commands: Any) -> None:
     add_json(form)
     profile.set_defaults(run=_profile)
 
+    export = commands.add_parser(
+        "export",
+        help="write a run for other programs: a Perfetto trace, tables of events and samples, OpenMetrics",
+        description="perfetto: trace.pftrace, for ui.perfetto.dev; csv, parquet: events and samples; "
+        "openmetrics: run.openmetrics, with a time for each sample.",
+    )
+    export.add_argument("recording", type=existing, metavar="RUN", help="the run's folder, or a .jsonl file")
+    export.add_argument("--format", required=True, choices=["perfetto", "csv", "parquet", "openmetrics"])
+    export.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder of its files (the run's folder)")
+    export.set_defaults(run=_export)
+
 
 def _judged(recording: Path) -> Result:
     """Return the judged result of a recording, or of all recordings in a run's folder."""
@@ -99,6 +110,16 @@ def _findings(options: argparse.Namespace) -> int:
     else:
         width, color = terminal_width(shutil.get_terminal_size().columns), sys.stdout.isatty()
         write(document.text(blocks, width=width, color=color).rstrip("\n"))
+    return ExitCode.PASSED
+
+
+def _export(options: argparse.Namespace) -> int:
+    from ..report.export import export
+
+    recordings = _recordings(options.recording)
+    folder = recordings[0].parent if options.recording.is_file() else options.recording
+    for file in export(recordings, options.format, options.output or folder):
+        say(f"wrote {file}")
     return ExitCode.PASSED
 
 
