@@ -124,6 +124,7 @@ OPTIONS = (
     Option("prometheus_ca", "string", "", "PEM file that vouches for a Prometheus that is there", "FILE"),
     Option("save", "string", "", "save the figures as a baseline of this name", "NAME"),
     Option("compare", "string", "", "show the figures beside those of a baseline", "NAME"),
+    Option("history", "string", "", "add the figures to the history in this folder, one file for a run", "DIR"),
     Option("missing_baseline", "string", "warn", "what it does when that baseline is not there: `warn` or `fail`"),
     Option("reports", "string", "reports", "folder for recordings, results and logs", "DIR"),
     Option("keep", "bool", False, "leave cluster, namespaces and operator objects in place afterwards"),
@@ -188,6 +189,8 @@ class Settings(NamedTuple):
     compare: str
     """Name of the baseline to compare with; empty: none."""
     missing_baseline: Literal["warn", "fail"]
+    history: Path | None
+    """Folder of the history that this run is added to; None: none."""
     reports: Path
     keep: bool
 
@@ -253,12 +256,13 @@ def read(config: pytest.Config) -> Settings:
         save=values["save"],
         compare=values["compare"],
         missing_baseline=values["missing_baseline"],
+        history=config.rootpath / values["history"] if values["history"] else None,
         reports=reports if reports.is_absolute() else config.rootpath / reports,
         keep=bool(values["keep"]),
     )
 
 
-_NOT_REPEATED = ("save", "compare", "missing_baseline", "reports", "keep", "prometheus_token")
+_NOT_REPEATED = ("save", "compare", "missing_baseline", "history", "reports", "keep", "prometheus_token")
 """Options of one session, which do not affect a test's measurement, or which a page must not repeat."""
 
 

@@ -14,12 +14,15 @@ from ..analysis.result import Result
 from ..atomic_write import json_document, read_document
 from ..errors import UsageError
 from ..recording.machine import machine
+from . import history
 from .store import named_errors
 
 FOLDER = Path(".grovescale") / "baselines"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _FILE = re.compile(r"(?P<number>\d{4,})_(?P<name>.+)\.json")
+
+_OF_HISTORY = re.compile(r"history(:(?P<number>[1-9]\d*))?")
 
 _MOST_RUNS = 20
 """Maximum number of runs of one name that are read: enough to estimate their noise."""
@@ -28,7 +31,9 @@ _MOST_RUNS = 20
 class Baselines:
     """All baselines of a project."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, history: Path | None = None) -> None:
+        """``history``: the folder that ``history:N`` stands for the last N runs of."""
+        self._history = history
         self._folder = root / FOLDER
         self._here = machine().fingerprint
         self._read: dict[str, Baseline | None] = {}
@@ -87,7 +92,11 @@ class Baselines:
         """Return the metrics of a test in all runs saved under a baseline's name, the newest first; empty for none.
 
         Leaves out older ones of another machine or backend, or with other parameters: they differ by more than noise.
+        ``history`` and ``history:N`` are the last runs of the history.
         """
+        if match := _OF_HISTORY.fullmatch(name):
+            number = int(match["number"] or _MOST_RUNS)
+            return history.latest(self._history, test, backend, number) if self._history is not None else []
         newest = self.metrics(name, test, backend)
         if newest is None:
             return []

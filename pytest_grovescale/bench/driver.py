@@ -35,6 +35,7 @@ RUN_OPTIONS = (
     "--grovescale-wait-quiet=0s",
     "--grovescale-save=",
     "--grovescale-compare=",
+    "--grovescale-history=",
 )
 """Arguments of every measuring pytest process."""
 

@@ -31,5 +31,6 @@ from .noop import NoopReconciles as NoopReconciles
 from .noop import NoopWrites as NoopWrites
 from .noop_cpu import NoopCpu as NoopCpu
 from .reconciles import Reconciles as Reconciles
+from .regression import Regression as Regression
 from .scaling import Scales as Scales
 from .simulated_nodes import SimulatedNodesOnly as SimulatedNodesOnly

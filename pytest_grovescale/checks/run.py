@@ -60,6 +60,11 @@ class Run(NamedTuple):
         Raises NotMeasuredError where the newest lacks it or has 0, which cannot be a divisor.
         """
         runs = self.baselines(name)
+        if not runs and name.partition(":")[0] == "history":
+            raise NotMeasuredError(
+                "the history has no run of this test on this machine, or no folder was named",
+                next_step="Name it: pytest --grovescale --grovescale-history=DIR, which adds each run.",
+            )
         if not runs:
             raise NotMeasuredError(
                 f"there is no baseline {name!r} for this machine",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..errors import ExitCode, GrovescaleError
-from . import check, clusters, comparisons, completion, lint_metrics, runs, scaffold, schemas, selftest
+from . import check, clusters, comparisons, completion, history, lint_metrics, runs, scaffold, schemas, selftest
 from .arguments import Parser
 from .out import open_closed_streams, say, write_any_character
 
@@ -55,6 +55,6 @@ def parser() -> Parser:
     made = Parser(prog="grovescale", description="Scale tests for Kubernetes operators.", epilog=_EXIT_CODES)
     made.add_argument("--version", action="version", version=__version__)
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for group in (scaffold, clusters, check, runs, comparisons, lint_metrics, selftest, schemas, completion):
+    for group in (scaffold, clusters, check, runs, comparisons, history, lint_metrics, selftest, schemas, completion):
         group.add(commands)
     return made

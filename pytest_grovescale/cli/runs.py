@@ -62,10 +62,10 @@ def add(commands: Any) -> None:
         "export",
         help="write a run for other programs: a Perfetto trace, tables of events and samples, OpenMetrics",
         description="perfetto: trace.pftrace, for ui.perfetto.dev; csv, parquet: events and samples; "
-        "openmetrics: run.openmetrics, with a time for each sample.",
+        "openmetrics: run.openmetrics, with a time for each sample; grove: milestones, as Grove's own scale tests do.",
     )
     export.add_argument("recording", type=existing, metavar="RUN", help="the run's folder, or a .jsonl file")
-    export.add_argument("--format", required=True, choices=["perfetto", "csv", "parquet", "openmetrics"])
+    export.add_argument("--format", required=True, choices=["perfetto", "csv", "parquet", "openmetrics", "grove"])
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder of its files (the run's folder)")
     export.set_defaults(run=_export)
 
@@ -117,8 +117,21 @@ def _export(options: argparse.Namespace) -> int:
     from ..report.export import export
 
     recordings = _recordings(options.recording)
+    if options.format == "grove":
+        return _export_grove(options)
     folder = recordings[0].parent if options.recording.is_file() else options.recording
     for file in export(recordings, options.format, options.output or folder):
+        say(f"wrote {file}")
+    return ExitCode.PASSED
+
+
+def _export_grove(options: argparse.Namespace) -> int:
+    from ..analysis.grove_results import of_test
+    from ..atomic_write import json_document
+    from ..report.export import write_grove
+
+    folder = options.output or (options.recording.parent if options.recording.is_file() else options.recording)
+    for file in write_grove([json_document(of_test(test)) for test in _judged(options.recording).tests], folder):
         say(f"wrote {file}")
     return ExitCode.PASSED
 

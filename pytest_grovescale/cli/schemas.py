@@ -38,6 +38,7 @@ NAMES = (
     "comparison",
     "defects",
     "doctor",
+    "history",
     "kubeconfig",
     "lint-metrics",
     "power",
@@ -51,6 +52,7 @@ def documents() -> dict[str, Document]:
     """Return all kinds, by name."""
     # Imported late: no command imports more than it needs.
     from ..analysis.backends import BackendsTable
+    from ..analysis.history import History
     from ..analysis.profiles.comparison import ProfilesFile
     from ..analysis.result import SCHEMA_VERSION, Result
     from ..bench.output import ComparisonFile, SweepFile
@@ -68,6 +70,7 @@ def documents() -> dict[str, Document]:
         "comparison": Document("compare", ComparisonFile),
         "defects": Document("selftest defects", MatrixFile),
         "doctor": Document("doctor", DoctorFile),
+        "history": Document("history", History),
         "kubeconfig": Document("kubeconfig", KubeconfigFile),
         "lint-metrics": Document("lint-metrics", LintDocument),
         "power": Document("selftest power", PowerFile),

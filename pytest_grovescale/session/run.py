@@ -52,11 +52,12 @@ class Run:
         self.id = run_id or _new_id()
         self._screen = open_screen(config, worker=bool(self.worker))
         quiet = config.get_verbosity() < -1
+        self._root = config.rootpath
         self._session = Session(
             id=self.id,
             settings=settings,
             folder=RunFolder(settings.reports, self.id, concludes=not self.worker),
-            baselines=Baselines(config.rootpath),
+            baselines=Baselines(config.rootpath, history=settings.history),
             progress=progress.Progress(self._screen, quiet=bool(self.worker) or quiet),
         )
         self._notices = progress.Progress(self._screen, quiet=quiet, live=False) if self.worker else self.progress
@@ -339,7 +340,7 @@ class Run:
             interrupts.hold(
                 self._answer("the result is being written; once more leaves it to the background"), once=True
             )
-            self._unwritten = conclude(folder.path, self.settings, self._session.baselines, reporter)
+            self._unwritten = conclude(folder.path, self.settings, self._session.baselines, self._root, reporter)
         except KeyboardInterrupt:
             conclude_in_background(folder)
             self.say(f"interrupted again: {folder.path / 'result.json'} is written in the background")

@@ -14,6 +14,7 @@ from ..analysis.comparability import backend_of
 from ..analysis.profiles.phase_profiles import profiles_in
 from ..analysis.result import Result
 from ..analysis.timeline import Timeline
+from ..bench import history
 from ..bench.baselines import Baselines
 from ..checks.judge import judge_run, without_findings
 from ..errors import GrovescaleError, RecordingError
@@ -33,14 +34,14 @@ UNPROFILED = "grovescale.unprofiled"
 
 
 def conclude(
-    folder: Path, settings: Settings, baselines: Baselines, reporter: pytest.TerminalReporter | None
+    folder: Path, settings: Settings, baselines: Baselines, root: Path, reporter: pytest.TerminalReporter | None
 ) -> list[str]:
     """Print the tables of all recordings of a run, then write result.json, report.html and other requested files.
 
     Includes recordings of xdist's workers and of killed ones, whose recorders close them: they are waited for. Printing
     and writing are independent: a closed terminal costs no file, and a file that cannot be written costs neither a
-    table nor the other files. ``reporter``: None where nothing can be shown. Returns the files that could not be
-    written, with the reasons, which were shown, too.
+    table nor the other files. ``root``: the project's folder; ``reporter``: None where nothing can be shown. Returns
+    the files that could not be written, with the reasons, which were shown, too.
     """
     screen = _Screen(reporter)
     wait_closed((folder / RECORDINGS).glob("*.jsonl"))
@@ -68,7 +69,7 @@ def conclude(
         screen.line(f"grovescale: {error}", red=True)
     said: list[str] = []
     failed: list[str] = []
-    for write in _files_of(folder, settings, baselines, result, run.timelines, beside):
+    for write in _files_of(folder, settings, baselines, root, result, run.timelines, beside):
         try:
             said.append(write())
         except GrovescaleError as error:
@@ -86,6 +87,7 @@ def _files_of(
     folder: Path,
     settings: Settings,
     baselines: Baselines,
+    root: Path,
     result: Result,
     timelines: dict[str, Timeline],
     beside: Mapping[str, tuple[str, list[BaselineRow]]],
@@ -98,6 +100,11 @@ def _files_of(
 
     def save() -> str:
         return f"saved as {_shown(baselines.save(settings.save, result))}"
+
+    def add_to_history() -> str:
+        assert settings.history is not None
+        file = history.save(settings.history, result, project=root)
+        return f"added to the history: {_shown(file)}" if file is not None else "no test of it belongs in the history"
 
     def write_summary() -> str:
         # The runner's file: other steps append to it, too.
@@ -117,6 +124,8 @@ def _files_of(
     yield write_result
     if settings.save:
         yield save
+    if settings.history is not None:
+        yield add_to_history
     if os.environ.get("GITHUB_STEP_SUMMARY"):
         yield write_summary
     yield write_page

@@ -33,8 +33,22 @@ def test_a_run_is_saved_and_the_next_one_shown_beside_it(
     assert reported == snapshot
     (file,) = (pytester.path / ".grovescale" / "baselines").rglob("*.json")
     assert str(Path.home()) not in file.read_text(encoding="utf-8")
-    shown = pytester.runpytest_subprocess(*options, "--grovescale-compare=main", "--grovescale-missing-baseline=fail")
+    pytester.makefile(".yaml", budgets='tests: {test_small: [regression: {metric: "api:deploy", tolerance: 1}]}')
+    shown = pytester.runpytest_subprocess(
+        *options,
+        "--grovescale-compare=main",
+        "--grovescale-missing-baseline=fail",
+        "--grovescale-history=history",
+        "--grovescale-inconclusive=warn",
+    )
     shown.assert_outcomes(passed=1)
+    (added,) = (pytester.path / "history").glob("*/*.json")
+    shown.stdout.fnmatch_lines([f"*added to the history: history/{added.parent.name}/{added.name}"])
+    # The first run has no earlier one; the second is held to it.
+    shown.stdout.fnmatch_lines(["*history has no run of*"])
+    held = pytester.runpytest_subprocess(*options, "--grovescale-history=history")
+    held.assert_outcomes(passed=1)
+    assert len(list((pytester.path / "history").glob("*/*.json"))) == 2
     shown.stdout.fnmatch_lines(
         ["Compared with baseline main of *", "*CPU of the operator, deploy *%*", "One run each: no interval*"]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -30,7 +31,7 @@ def export(recordings: Sequence[Path], form: Format, folder: Path) -> list[Path]
     Raises RecordingError for a recording that cannot be read, and for a file that cannot be written; UsageError for a
     missing library.
     """
-    try:
+    with _named_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if form in _TABLES:
             names, sinks = _TABLES[form]
@@ -39,12 +40,29 @@ def export(recordings: Sequence[Path], form: Format, folder: Path) -> list[Path]
         name, write = _FILES[form]
         with replacing(folder / name) as file:
             write(_read(recordings), file.write)
+        return [folder / name]
+
+
+def write_grove(results: Sequence[bytes], folder: Path) -> list[Path]:
+    """Write results in the form of Grove's scale tests, a file each, and return the files. Raises RecordingError."""
+    names = ["grove.json"] if len(results) == 1 else [f"grove-{n}.json" for n in range(1, len(results) + 1)]
+    with _named_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, result in zip(names, results, strict=True):
+            with replacing(folder / name) as file:
+                file.write(result)
+    return [folder / name for name in names]
+
+
+@contextlib.contextmanager
+def _named_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise RecordingError(
             f"the export to {folder} cannot be written: {error.strerror}",
             next_step="Free some space, or name another folder with -o.",
         ) from error
-    return [folder / name]
 
 
 def _read(recordings: Sequence[Path]) -> Iterator[Iterator[rec.AnyRecord]]:

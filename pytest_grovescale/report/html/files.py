@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...analysis.history import History
 from ...analysis.phase_result import FunctionRow, ProfileResult
 from ...analysis.profiles.functions import function_table
 from ...analysis.profiles.phase_profiles import PhaseProfile, read_stacks
@@ -16,7 +17,7 @@ from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
 from ...atomic_write import replacing
 from ...errors import GrovescaleError, RecordingError
-from .page import NO_BACKGROUND, Background, render_comparison, render_run, render_sweep
+from .page import NO_BACKGROUND, Background, render_comparison, render_history, render_run, render_sweep
 from .profiles import Flame, ProfilePair, difference_of, flame_of
 from .tiles import Against
 
@@ -84,6 +85,12 @@ def write_sweep(folder: Path, sweep: Sweep, checks: Sequence[CheckResult] = (), 
     target = to or folder / NAME
     _write(target, lambda: render_sweep(sweep, checks, folder=seen_from(target, folder)))
     return target
+
+
+def write_history(history: History, *, to: Path) -> Path:
+    """Write the page of a history and return its path. Raises PageError."""
+    _write(to, lambda: render_history(history))
+    return to
 
 
 def profile_pairs(

@@ -9,15 +9,16 @@ import msgspec
 
 from ...analysis.comparability import InForce
 from ...analysis.comparison_plan import overall
+from ...analysis.history import History
 from ...analysis.phase_result import FunctionRow
 from ...analysis.profiles.comparison import NotProfiled
 from ...analysis.result import CheckResult, Result, TestResult
 from ...analysis.scaling import Sweep
 from ...analysis.timeline import Timeline
-from .. import comparison_table
+from .. import comparison_table, history_table
 from ..checks_table import by_verdict
 from ..function_table import not_profiled
-from . import scaling, templates
+from . import history, scaling, templates
 from .profiles import Flame, ProfilePair, pair_data, profile_data
 from .templates import colours_of, csp_hash, environment, json_block, reach_of
 from .tiles import Against
@@ -169,6 +170,21 @@ def render_sweep(sweep: Sweep, checks: Sequence[CheckResult] = (), *, folder: st
         sizes=[f"{size:g}" for size in sorted({run.size for run in sweep.runs})],
         decimal=scaling.decimal,
         folder=folder,
+    )
+
+
+def render_history(found: History) -> str:
+    """Return the page of a history: a chart for each figure, with its changes of level."""
+    return _page(
+        "history.html",
+        [],
+        title="History of figures",
+        history=found,
+        answer=history_table.answer(found),
+        facts=history_table.facts,
+        charts=history.charts(found),
+        width=history.WIDTH,
+        height=history.HEIGHT,
     )
 
 

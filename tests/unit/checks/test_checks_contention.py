@@ -113,4 +113,5 @@ def test_every_check_says_whether_timing_can_change_its_figure() -> None:
         "conflict_rate",
         "error_ratio",
         "no_blocked_workers",
+        "regression",
     }
