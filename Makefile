@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help try scale scale-all test test-versions golden faults test-properties test-kind test-kind-all selftest selftest-all nightly backends lint docs bench clean lock
+.PHONY: help try scale scale-all test test-versions golden faults test-properties test-long test-kind test-kind-all selftest selftest-all nightly backends lint docs bench clean lock
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ IF_FAILED = || { [ $$? = 1 ] && echo "what failed runs once more, alone" &&
 WORKERS := 4
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear $(ARGS) \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear -m "not long" $(ARGS) \
 	  $(IF_FAILED) $(BIN)/python -m pytest $(AGAIN); }
 
 golden: $(READY) ## write the golden files of the unit tests: after a change of wording; review their diff
@@ -82,7 +82,11 @@ test-kind-all: $(READY) ## all tests on kind clusters: 1000 pods as well, and ea
 test-properties: $(READY) ## the property tests of the unit tests, with many more examples than `make test` has
 	$(BIN)/python -m pytest -q -n 2 -m hypothesis --hypothesis-profile=thorough tests/unit $(ARGS)
 
-nightly: test-properties test-kind-all selftest-all ## what CI makes a part of, whole; about 40 minutes with the images made
+test-long: $(READY) ## what `make test` leaves out: the other scenarios, and what each is there to catch
+	$(BIN)/grovescale setup
+	$(BIN)/python -m pytest -m "long and not kind" tests $(ARGS)
+
+nightly: test-properties test-long test-kind-all selftest-all ## what CI makes a part of, whole; about 40 minutes with the images made
 
 MAIN_JOB := -m pytest --grovescale tests/scale/test_thousand_pods.py --grovescale-budgets=off
 FLOOR := -m pytest --grovescale tests/scale/test_bare_pods.py

@@ -13,7 +13,7 @@ from ..endpoints import Address, Credentials
 from ..kube.portal import Portal
 from . import endpoints, identity, install
 from .operator_state import PROCESS, AnyRunning, Hold, known, shared, stop, transition
-from .schema import Admitted, Served
+from .schema import Admitted, OperatorDefinition, Served
 
 TAIL_LINES = 30
 
@@ -47,6 +47,8 @@ class Operator(ABC):
         self.process = PROCESS
         """Process name in recordings."""
         self.log = Path(running.log)
+        self.replaced = False
+        """Whether another version of it runs now, see ``restart``."""
         self._cluster = cluster
         self._started = running
         self._hold = hold
@@ -85,10 +87,11 @@ class Operator(ABC):
     def stays(self) -> bool:
         """Return whether it still is the cluster's operator, and keep it running as long as this process has its share.
 
-        Another operator may run in its place, under the same name: a test that measures replaces the previous one.
+        Another operator may run in its place, under the same name: a test that measures replaces the previous one, and
+        one that restarts it as another version leaves that.
         """
         with transition(self._cluster):
-            now = known(self._cluster)
+            now = None if self.replaced else known(self._cluster)
             return now is not None and now.log == self._started.log and shared(self._cluster, now)
 
     @abstractmethod
@@ -104,8 +107,18 @@ class Operator(ABC):
         """Raise OperatorError with its last log lines if it does not run and will not restart by itself."""
 
     @abstractmethod
-    def restart(self, progress: Progress = lambda text: None) -> None:
-        """Stop it and start it again, as the same identity; returns when it is ready."""
+    def restart(self, progress: Progress = lambda text: None, version: OperatorDefinition | None = None) -> None:
+        """Stop it and start it again, as the same identity; returns when it is ready.
+
+        ``version``: another definition of it to start. Raises UsageError where that cannot take its place.
+        """
+
+    def replaced_by(self, version: AnyRunning) -> None:
+        """Note that another version runs now, which no later test may take for this operator."""
+        self.replaced = True
+        self.definition = version.definition
+        self.log = Path(version.log)
+        self._started = version
 
     def tail(self, lines: int = TAIL_LINES) -> list[str]:
         """Return the last lines of its output, redacted by `redaction`."""

@@ -14,9 +14,11 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..definitions import Mistakes
+import yaml
+
+from ..definitions import Mistakes, readable
 from ..errors import DefinitionError, GrovescaleError
 from . import manifests
 from .manifests import ACCOUNT, BINDINGS, CRD, ROLES, WEBHOOKS, Manifest, Object, group, title
@@ -107,6 +109,9 @@ def read_all(
     ``absolute`` returns the absolute path for a field and its value; ``fail`` the error at a place of the definition.
     """
     release = Release(written.name, written.identity.namespace or DEFAULT_NAMESPACE)
+    if written.chart_values:
+        with mistakes.noted():
+            release = release._replace(values=_values(written.chart_values, absolute))
     read: dict[Path, list[Manifest] | None] = {}
     sources: list[Source] = []
     for field, keys, name in items(written):
@@ -126,7 +131,29 @@ def read_all(
             if not source.taken():
                 raise fail(keys, f"{path} has {_holds(objects)}, nothing that {field} takes", _takes(field))
             sources.append(source)
+    if written.chart_values and not mistakes.errors and not any(map(_is_chart, read)):
+        mistakes.errors.append(
+            fail(
+                ("chart_values",),
+                "there is no Helm chart that could take them",
+                "Name one under crds, rbac, webhooks or manifests; placeholders of the definition are `values:`.",
+            )
+        )
     return sources
+
+
+def _values(given: str | dict[str, Any], absolute: Absolute) -> str:
+    """Return the values of charts as YAML. Raises DefinitionError for a file that is no mapping."""
+    if not isinstance(given, str):
+        return yaml.safe_dump(given)
+    file = Path(absolute(("chart_values",), given))
+    with readable(file):
+        text = file.read_text(encoding="utf-8")
+        if not isinstance(yaml.safe_load(text), dict):
+            raise DefinitionError(
+                f"{file}:1: is no mapping", next_step="Values are written as in a chart's values.yaml."
+            )
+    return text
 
 
 def items(written: OperatorFile) -> Iterator[tuple[str, Keys, str]]:
@@ -208,6 +235,12 @@ class Release(NamedTuple):
 
     name: str
     namespace: str
+    values: str = ""
+    """YAML; empty: the chart's own alone."""
+
+
+def _is_chart(path: Path) -> bool:
+    return (path / _CHART).is_file() or path.name.endswith((".tgz", ".tar.gz"))
 
 
 def _entry(path: Path) -> Path:
@@ -219,7 +252,7 @@ def _read(path: Path, release: Release, fail: FailHere, progress: Progress) -> l
     """Return the objects of a source, in order. Raises DefinitionError."""
     if path.is_dir() and (file := next((path / name for name in _KUSTOMIZATIONS if (path / name).is_file()), None)):
         return manifests.parse(_kustomized(path, file, progress), f"{path} (kustomize)")
-    if (path / _CHART).is_file() or path.name.endswith((".tgz", ".tar.gz")):
+    if _is_chart(path):
         return render_chart(path, release, fail)
     found: list[Manifest] = []
     for file in _files(path, fail):
@@ -267,14 +300,18 @@ def _kustomize(file: Path, progress: Progress) -> list[str]:
 
 
 def render_chart(path: Path, release: Release, fail: FailHere) -> list[Manifest]:
-    """Return the objects of a Helm chart, with its own values. Raises what ``fail`` returns, also without helm."""
-    command = ("helm", "template", release.name, str(path), "--namespace", release.namespace, "--include-crds")
+    """Return the objects of a Helm chart. Raises what ``fail`` returns, also without helm."""
+    command: tuple[str, ...] = ("helm", "template", release.name, str(path))
+    command += ("--namespace", release.namespace, "--include-crds")
+    if release.values:
+        # Read from its input, https://helm.sh/docs/helm/helm_template/: a file of ours would have to be removed.
+        command += ("--values", "-")
     if shutil.which("helm") is None:
         raise fail(
             f"{path} is a Helm chart, and helm is not installed",
             f"Install helm, or render it elsewhere and name that file: {' '.join(command)} > operator.yaml",
         )
-    text = _output(command, lambda why: fail(f"{path}: helm: {why}", _see(command)))
+    text = _output(command, lambda why: fail(f"{path}: helm: {why}", _see(command)), given=release.values)
     return manifests.parse(text, f"{path} (helm)")
 
 
@@ -282,10 +319,10 @@ def _see(command: Sequence[str]) -> str:
     return f"See: {' '.join(command)}"
 
 
-def _output(command: tuple[str, ...], failed: Callable[[str], DefinitionError]) -> str:
-    """Return a command's output. Raises ``failed(last line of its error output)``."""
+def _output(command: tuple[str, ...], failed: Callable[[str], DefinitionError], *, given: str = "") -> str:
+    """Return a command's output; ``given`` is its input. Raises ``failed(last line of its error output)``."""
     try:
-        done = _completed(command)
+        done = _completed(command, given)
     except (OSError, subprocess.SubprocessError) as error:
         raise failed(str(error)) from error
     if done.returncode != 0:
@@ -295,8 +332,6 @@ def _output(command: tuple[str, ...], failed: Callable[[str], DefinitionError]) 
 
 
 @functools.cache
-def _completed(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+def _completed(command: tuple[str, ...], given: str) -> subprocess.CompletedProcess[str]:
     """Run a command once in this process: each test of a session loads the same definition."""
-    return subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_RENDER_S, check=False
-    )
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=_RENDER_S, check=False)

@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .. import durations
@@ -97,8 +97,11 @@ class OperatorProcess(Operator):
         if not self.alive():
             raise _died(self._running, self.info(), "while it was needed")
 
-    def restart(self, progress: Progress = lambda text: None) -> None:
+    def restart(self, progress: Progress = lambda text: None, version: OperatorDefinition | None = None) -> None:
         """Stop and start it: same ports, same identity, a new token. Returns when it is ready."""
+        if version is not None:
+            self._replace(version, progress)
+            return
         self._cluster.stop_process(self.process)
         with Portal() as portal:
             client = portal.client(self._cluster.access_as("harness"))
@@ -106,6 +109,27 @@ class OperatorProcess(Operator):
             folder = Path(self._running.folder)
             portal.run(identity.write_credentials(client, self.definition, access, folder))
         _start_and_wait(self._cluster, self._running, progress)
+
+    def _replace(self, version: OperatorDefinition, progress: Progress) -> None:
+        """Stop it, install what the other version brings (CRDs, rights, webhooks), and start that."""
+        old, cluster = self._running, self._cluster
+        _refuse_unlike(old, version)
+        cluster.stop_process(self.process)
+        with Portal() as portal:
+            client = portal.client(cluster.access_as("harness"))
+            folder = Path(old.folder)
+            ours, crds, ca_bundle = _install(
+                portal, client, version, cluster, old.provided, folder, progress, known=old.ours
+            )
+            access = _way(cluster, old.proxy)
+            portal.run(identity.write_credentials(client, version, access, folder))
+            provided = {**old.provided, **_binaries(version, cluster, progress)}
+            configurations = _webhooks(version, cluster, provided, ca_bundle)
+            log = new_log(self.log.parent)
+            running = _running(version, provided, log, folder, [*old.ours, *ours], configurations, old.proxy)
+            self._running = running
+            self.replaced_by(running)
+            _begin(portal, client, cluster, running, crds, configurations, progress)
 
     def stop(self) -> None:
         """As `Operator.stop`; its ports are free afterwards."""
@@ -131,11 +155,7 @@ def bring_up(
         numbers = {name: str(lease.number) for name, lease in zip(used, leases, strict=True)}
         if definition.webhook_port:
             numbers["webhook_port"] = str(definition.webhook_port)
-        ca_bundle = _certified(definition, cluster, folder / "certs")
-        crds = _crds(definition, cluster, numbers, ca_bundle)
-        ours = portal.run(_prepare(client, definition, crds, cluster.owner, progress))
-        if any(obj["kind"] == CRD for obj in ours):
-            _tell_the_garbage_collector(cluster)
+        ours, crds, ca_bundle = _install(portal, client, definition, cluster, numbers, folder, progress)
         proxy = _proxy(cluster, folder, directory, undo) if faults else None
         kubeconfig = portal.run(identity.write_credentials(client, definition, _way(cluster, proxy), folder))
         provided = {
@@ -148,23 +168,93 @@ def bring_up(
             "namespace": definition.identity.namespace,
             "python": sys.executable,
         }
-        configurations = [
-            Manifest(install.labelled(found.object, definition.name, cluster.owner), found.source)
-            for found in (
-                webhooks.local(manifest, provided, ca_bundle=ca_bundle) for manifest in definition.installation.webhooks
-            )
-        ]
+        configurations = _webhooks(definition, cluster, provided, ca_bundle)
         running = _running(definition, provided, new_log(directory), folder, ours, configurations, proxy)
         undo.callback(stop, cluster, running)
-        write_state(cluster, running)
-        command.write_files(running.launch, folder)
-        _start_and_wait(cluster, running, progress)
-        # Last: most of that time has passed while the operator started.
-        portal.run(install.wait_settled(client, [crd.object for crd in crds]))
-        cluster.owner.note(found.object for found in configurations)
-        portal.run(webhooks.activate(client, configurations, namespace=definition.identity.namespace))
+        _begin(portal, client, cluster, running, crds, configurations, progress)
         undo.pop_all()
         return OperatorProcess(cluster, running, Hold(cluster), leases)
+
+
+def _install(
+    portal: Portal,
+    client: Client,
+    definition: OperatorDefinition,
+    cluster: Cluster,
+    numbers: Mapping[str, str],
+    folder: Path,
+    progress: Progress,
+    known: Sequence[Object] = (),
+) -> tuple[list[Object], list[Manifest], str]:
+    """Put an operator's objects into the cluster; return those that are ours, its CRDs, and its CA bundle.
+
+    ``known``: ours that were there before.
+    """
+    ca_bundle = _certified(definition, cluster, folder / "certs")
+    crds = _crds(definition, cluster, numbers, ca_bundle)
+    ours = portal.run(_prepare(client, definition, crds, cluster.owner, progress))
+    before = {obj["metadata"]["name"] for obj in known if obj["kind"] == CRD}
+    if any(obj["kind"] == CRD and obj["metadata"]["name"] not in before for obj in ours):
+        _tell_the_garbage_collector(cluster)
+    return ours, crds, ca_bundle
+
+
+def _webhooks(
+    definition: OperatorDefinition, cluster: Cluster, provided: Mapping[str, str], ca_bundle: str
+) -> list[Manifest]:
+    """Return its webhook configurations, which call the process."""
+    return [
+        Manifest(install.labelled(found.object, definition.name, cluster.owner), found.source)
+        for found in (
+            webhooks.local(manifest, provided, ca_bundle=ca_bundle) for manifest in definition.installation.webhooks
+        )
+    ]
+
+
+def _begin(
+    portal: Portal,
+    client: Client,
+    cluster: Cluster,
+    running: RunningProcess,
+    crds: list[Manifest],
+    configurations: list[Manifest],
+    progress: Progress,
+) -> None:
+    """Start the process of an operator whose objects are there; return when it is ready and its webhooks are called."""
+    write_state(cluster, running)
+    command.write_files(running.launch, Path(running.folder))
+    _start_and_wait(cluster, running, progress)
+    # Last: most of that time has passed while the operator started.
+    portal.run(install.wait_settled(client, [crd.object for crd in crds]))
+    cluster.owner.note(found.object for found in configurations)
+    portal.run(webhooks.activate(client, configurations, namespace=running.definition.identity.namespace))
+
+
+def _refuse_unlike(old: RunningProcess, version: OperatorDefinition) -> None:
+    """Raise UsageError for a version that the recording of the old one could not follow."""
+    before = old.definition
+    unlike = [
+        what
+        for what, differs in {
+            "`name:`": version.name != before.name,
+            "`pod:`, which runs it as pods": version.pod is not None,
+            f"its identity, {version.user}": version.user != before.user,
+            "`metrics:`, `pprof:` or `stacks:`": _endpoints(version) != _endpoints(before),
+            "further ports": not set(command.ports_used(version)) <= set(command.ports_used(before)),
+        }.items()
+        if differs
+    ]
+    if unlike:
+        raise UsageError(
+            f"{version.source} cannot take the place of {before.source}: it has other {', '.join(unlike)}",
+            next_step="Both versions run as processes, as one identity, on the same ports: change the version's "
+            "definition, or use one definition and other values.",
+        )
+
+
+def _endpoints(definition: OperatorDefinition) -> list[str]:
+    found = (definition.metrics, definition.pprof, definition.stacks)
+    return [one.url if one is not None else "" for one in found]
 
 
 def _tell_the_garbage_collector(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ holds the schema only; ``definition.py`` reads and checks a file.
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -268,6 +268,8 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     crds: Paths = []
     """CustomResourceDefinitions, applied first. One or several of: a file, a folder of files, a kustomize folder, a
     Helm chart; from each, a field takes the objects of its kinds."""
+    chart_values: str | dict[str, Any] = {}
+    """Values of the Helm charts among these: a file of values, or the values themselves, over the charts' own."""
     manifests: Paths = []
     """Everything else that a process needs: Namespaces, ConfigMaps, Secrets, PriorityClasses, custom resources. What is
     left out, its own Deployment for one, ``grovescale check -v`` names."""

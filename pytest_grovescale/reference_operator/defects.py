@@ -65,6 +65,9 @@ EARLY_RETRY = "early-retry"
 CREATE_TWICE = "create-twice"
 PANIC = "panic"
 RESTLESS = "restless"
+KEEP_FAILED = "keep-failed"
+WAIT_GONE = "wait-gone"
+OTHER_HASH = "other-hash"
 
 AROUND_RECONCILES = frozenset(
     {
@@ -131,6 +134,9 @@ KNOWN: Mapping[str, str] = {
     CREATE_TWICE: "a pod whose creation was not answered is made again, and pods too many stay",
     PANIC: "the process ends when a reconcile ends in an error of the API server (5xx)",
     RESTLESS: "each reconcile of a PodClique writes a new random annotation to it, and leaves the rest to the next",
+    KEEP_FAILED: "a pod that has failed still counts, and none takes its place",
+    WAIT_GONE: "a pod that is being deleted still counts: another takes its place once it is gone",
+    OTHER_HASH: "pod templates have another hash than other versions of the operator give them",
 }
 """Name → description."""
 

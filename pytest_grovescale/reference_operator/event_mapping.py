@@ -116,8 +116,14 @@ def _clique_events(
     caches: Caches, wake: Wake, cliques: WorkQueue, groups: WorkQueue, *, annotations_wake: bool
 ) -> None:
     def changed(old: PodClique, new: PodClique) -> bool:
+        # Pods are made for the hash, which changes without the spec where labels of the template do.
+        hashes = [one.metadata.labels.get(naming.TEMPLATE_HASH) for one in (old, new)]
         # Defect restless: the annotation written by a reconcile triggers the next one.
-        return _spec_changed(old, new) or (annotations_wake and old.metadata.annotations != new.metadata.annotations)
+        return (
+            _spec_changed(old, new)
+            or hashes[0] != hashes[1]
+            or (annotations_wake and old.metadata.annotations != new.metadata.annotations)
+        )
 
     def owners(old: PodClique | None, new: PodClique | None) -> None:
         clique = new or old

@@ -13,7 +13,7 @@ from .api_client import METADATA_ONLY, ApiClient
 from .caches import Cached, Caches
 from .controller import Controller, Result
 from .counts import Counts
-from .defects import EARLY_RETRY, EVENT_DROP, LEAK, METRICS_STALL, PORT_MOVE
+from .defects import EARLY_RETRY, EVENT_DROP, LEAK, METRICS_STALL, OTHER_HASH, PORT_MOVE
 from .flawed_reconciles import FlawedReconciles
 from .informer import WATCH_LASTS_S, Informer
 from .leader_election import Leadership
@@ -56,7 +56,9 @@ class Operator:
         writer = Writer(self._api, counts, settings.defects)
         selection = PodSelection(caches, counts, settings.switches, settings.defects, self._api)
         timing = StatusTiming(settings.status_interval, counts, skip_noop=settings.switches.skip_noop_status)
-        hashes, sets = TemplateHashes(), SetReader(caches, counts)
+        # Defect other-hash: another version of the operator, which hashes templates in another way.
+        hashes = TemplateHashes("x" if OTHER_HASH in settings.defects else "")
+        sets = SetReader(caches, counts)
         workshop = Workshop(caches, writer, counts, hashes, settings, lambda: self._set_controller)
         self._steps = workshop.steps
         parts = (caches, writer, sets, selection, timing, hashes, settings)

@@ -20,13 +20,14 @@ class SetHashes(msgspec.Struct, frozen=True):
 class TemplateHashes:
     """Hashes by uid and generation of the set."""
 
-    def __init__(self) -> None:
+    def __init__(self, salt: str = "") -> None:
+        self._salt = salt
         self._known: dict[str, tuple[int, SetHashes]] = {}
 
     def of(self, pcs: PodCliqueSet) -> SetHashes:
         known = self._known.get(pcs.uid)
         if known is None or known[0] != pcs.metadata.generation:
-            known = pcs.metadata.generation, compute(pcs)
+            known = pcs.metadata.generation, compute(pcs, self._salt)
             self._known[pcs.uid] = known
         return known[1]
 
@@ -35,8 +36,11 @@ class TemplateHashes:
         self._known.pop(uid, None)
 
 
-def compute(pcs: PodCliqueSet) -> SetHashes:
-    """Return the hashes of a set's template. They exclude replica counts: scaling is no update."""
+def compute(pcs: PodCliqueSet, salt: str = "") -> SetHashes:
+    """Return the hashes of a set's template. They exclude replica counts: scaling is no update.
+
+    ``salt``: text that makes them others.
+    """
     template = pcs.spec.template
-    cliques = {c.name: naming.pod_template_hash(c, template.priority_class_name) for c in template.cliques}
+    cliques = {c.name: naming.pod_template_hash(c, template.priority_class_name) + salt for c in template.cliques}
     return SetHashes(generation=naming.digest(cliques), cliques=cliques)

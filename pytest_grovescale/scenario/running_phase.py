@@ -180,7 +180,7 @@ class RunningPhase:
                 self.begin()
                 self._wait()
                 self._end("passed")
-            elif self._allowance is not None:
+            elif self._allowance is not None and not self._ended:
                 self._end("interrupted" if isinstance(error, KeyboardInterrupt) else "failed", _one_line(error))
         except BaseException as failure:
             # A phase that could not begin was never open, and there is nothing to end.

@@ -6,10 +6,12 @@ import dataclasses
 import math
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from .. import redaction
 from ..analysis.analyse import contents_of, result_of
 from ..analysis.disruptions import CONTROL_PLANE, stall_text
 from ..analysis.metrics.history import MetricsHistory
@@ -28,7 +30,8 @@ from ..kube.client import Client
 from ..kube.faults.settings import Faults
 from ..kube.portal import Portal
 from ..kube.resources import Resource
-from ..operator import fault_proxy
+from ..operator import build, fault_proxy
+from ..operator.definition import OperatorDefinition, load
 from ..operator.handle import Operator
 from ..prometheus.statistics import Live
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec, watches
@@ -142,15 +145,33 @@ class RunningTest:
             _settle(future)
         return future.result()
 
-    def restart_operator(self) -> None:
+    def restart_operator(self, version: str | Mapping[str, str] | None = None) -> None:
         """See ``Scale.restart_operator``."""
         if self.operator is None:
             raise UsageError("there is no operator to restart", next_step="The test runs with operator `none`.")
+        other = None
+        if version is not None:
+            other = self._version(self.operator.definition, version)
+            # Before the phase begins, which is to measure the new version only.
+            build.run(other, self.operator.log.parent, progress=self.progress.say)
         if self.current is not None:
             self.current.begin()
-        self.recorder.mark("operator-restart", state="begin", detail=self.operator.name)
-        self.operator.restart(self.progress.say)
-        self.recorder.mark("operator-restart", state="end", detail=self.operator.name)
+        detail = self.operator.name
+        if isinstance(version, str):
+            detail += f" as {version}"
+        elif version is not None:
+            detail += f" with {', '.join(f'{name}={redaction.value(text, name)}' for name, text in version.items())}"
+        self.recorder.mark("operator-restart", state="begin", detail=detail)
+        self.operator.restart(self.progress.say, other)
+        self.recorder.mark("operator-restart", state="end", detail=detail)
+
+    def _version(self, now: OperatorDefinition, version: str | Mapping[str, str]) -> OperatorDefinition:
+        """Return the definition of another version: another file, or the same one with other values."""
+        workdir = Path(now.workdir)
+        if isinstance(version, str):
+            return load(version, base=self.base, workdir=workdir)
+        chosen = {name: one if isinstance(one, str) else ",".join(one) for name, one in now.settings.items()}
+        return load(now.source, values={**chosen, **version}, base=self.base, workdir=workdir)
 
     def run_without_tracking(self) -> None:
         """See ``Scale.run_without_tracking``."""

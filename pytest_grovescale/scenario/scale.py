@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
 import msgspec
@@ -226,13 +226,15 @@ class Scale:
             )
         return self._test.prometheus
 
-    def restart_operator(self) -> None:
+    def restart_operator(self, version: str | Mapping[str, str] | None = None) -> None:
         """Stop the operator and start it again, same identity and ports; returns when it is ready.
 
-        In a phase this is an action: lists, writes and reconciles of the new process until the phase's end are the cost
-        of catching up.
+        ``version``: as another version, until the end of the test: values that differ (``{"tag": "v2"}``), or another
+        definition file. In a phase this is an action: lists, writes and reconciles of the new process until the
+        phase's end are the cost of catching up. Raises UsageError for a version that runs as pods, or otherwise cannot
+        take the place of the first.
         """
-        self._test.restart_operator()
+        self._test.restart_operator(version)
 
     def faults(self, **faults: Unpack[FaultArguments]) -> FaultsInForce:
         """Put faults between the operator and the API server in force: ``scale.faults(conflict=0.02, latency="20ms")``.

@@ -1,10 +1,11 @@
-"""The scenarios, each with the bundled operator on a real control plane; and a defect that only one of them shows."""
+"""The scenarios, each with the bundled operator on a real control plane, and each with what it is there to catch."""
 
 from __future__ import annotations
 
 import msgspec
 import pytest
 
+from pytest_grovescale import resources
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
 
@@ -26,8 +27,8 @@ def common(pcs):
     return {"ready": ready, "gone": {"gone": conditions.gone(pcs), "pods-gone": conditions.count("pods", 0)}}
 
 @pytest.fixture
-def deployed(common):
-    return {**common, "ready": common["ready"](SETS), "timeout": "60s"}
+def deployed(scale, common):
+    return {**common, "ready": common["ready"](SETS), "timeout": scale.parameter("timeout", "60s")}
 
 def test_steady(scale, pcs, deployed):
     scenarios.deploy_steady_delete(scale, pcs, hold="3s", rate=50, **deployed)
@@ -35,11 +36,38 @@ def test_steady(scale, pcs, deployed):
 def test_restart(scale, pcs, deployed):
     scenarios.operator_restart(scale, pcs, hold="3s", **deployed)
 
+def test_upgrade(scale, pcs, deployed):
+    to = {"defect": scale.parameter("to", ""), "switch": "memoise=off"}
+    scenarios.operator_upgrade(scale, pcs, to=to, hold="3s", **deployed)
+
 def test_scaled(scale, pcs, common):
     scenarios.scale_up_and_down(scale, pcs, replicas=[SETS, 6, 1], timeout="60s", **common)
 
 def test_lost_pods(scale, pcs, deployed):
     scenarios.lost_pods(scale, pcs, share=0.5, **deployed)
+
+def test_failed_pods(scale, pcs, deployed):
+    scenarios.failing_pods(scale, pcs, share=0.4, seed=2, **deployed)
+
+def test_unready_pods(scale, pcs, deployed):
+    noticed = {"noticed": pcs.status(availableReplicas=SETS - 1)}
+    scenarios.failing_pods(scale, pcs, how="unready", share=0.1, noticed=noticed, hold="1s", **deployed)
+
+def test_lost_nodes(scale, pcs, deployed):
+    scenarios.lost_nodes(scale, pcs, how="lost", **deployed)
+
+@pytest.mark.parametrize("least", [0, 8])
+def test_drained(scale, common, deployed, least):
+    # Beside the pods, what many charts bring: a budget that says how many must stay.
+    pcs = scale.workload("guarded.yaml.j2", replicas=SETS, pods_per_replica=2, least=least)
+    gone = {"pods-gone": conditions.count("pods", 0)}
+    scenarios.lost_nodes(scale, pcs, ready=deployed["ready"], gone=gone, timeout=deployed["timeout"])
+
+@pytest.mark.grovescale(scrape_interval="500ms", values={"concurrency": "2"})
+def test_many_small(scale):
+    sets = scale.workload("many-pcs.yaml.j2", objects=12, ready_after="3s")
+    ready = {"all": conditions.count("podcliquesets.grove.io", 12, where={"status.availableReplicas": 1})}
+    scenarios.many_small(scale, sets, ready=ready, timeout="60s")
 
 def test_api_faults(scale, pcs, deployed):
     scenarios.api_faults(scale, pcs, conflict=0.05, error=0.02, seed=3, **deployed)
@@ -49,49 +77,126 @@ def test_second_writer(scale, pcs, deployed):
     scenarios.second_writer(scale, pcs, kind="podcliques.grove.io", change=change, hold="3s", **deployed)
 
 def test_updated(scale, pcs, deployed):
-    change = {"metadata": {"labels": {"example.com/stage": "two"}}}
-    field = pcs.status(availableReplicas=SETS)
-    scenarios.rolling_update(scale, pcs, change=change, updated={"available": field}, **deployed)
+    change = {"spec": {"template": {"terminationDelay": "3h"}}}
+    updated = {"observed": pcs.status(observedGeneration=2), "available": pcs.status(availableReplicas=SETS)}
+    scenarios.rolling_update(scale, pcs, change=change, updated=updated, **deployed)
+"""
+
+GUARDED = """
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: guard, namespace: {{ namespace }}}
+spec:
+  minAvailable: {{ least }}
+  selector: {matchLabels: {app.kubernetes.io/managed-by: grove-operator}}
 """
 
 PHASES = {
     "test_steady": ["deploy", "steady-state", "delete"],
     "test_restart": ["deploy", "restart", "delete"],
+    "test_upgrade": ["deploy", "upgrade", "delete"],
     "test_scaled": ["deploy", "scale to 6", "scale to 1", "delete"],
     "test_lost_pods": ["deploy", "lost-pods", "replaced", "delete"],
+    "test_failed_pods": ["deploy", "failing", "recovered", "delete"],
+    "test_unready_pods": ["deploy", "failing", "recovered", "delete"],
+    "test_lost_nodes": ["deploy", "lost", "replaced", "delete"],
+    "test_drained[0]": ["deploy", "drained", "replaced", "delete"],
+    "test_many_small": ["deploy", "delete"],
     "test_api_faults": ["deploy", "delete"],
     "test_second_writer": ["deploy", "overwritten", "delete"],
     "test_updated": ["deploy", "update", "delete"],
 }
+
+IN_CI = ("test_upgrade", "test_failed_pods", "test_lost_nodes", "test_drained[0]", "test_api_faults", "test_scaled")
+"""Those with an action of their own; the others do what many tests do, and are run each night."""
+
+TIMES_OUT = "--grovescale-param=timeout=8s"
+
+CAUGHT = [
+    pytest.param(
+        ["-k", "test_upgrade", "--grovescale-param=to=other-hash"],
+        "of 8 pods were replaced, allowed are 0",
+        id="a version that hashes templates in another way",
+    ),
+    pytest.param(
+        ["-k", "test_lost_nodes", "--grovescale-set=defect=wait-gone", TIMES_OUT],
+        "phase 'replaced' timed out",
+        id="waiting for the end of pods that never end",
+    ),
+    pytest.param(
+        ["-k", "test_failed_pods", "--grovescale-set=defect=keep-failed", TIMES_OUT],
+        "phase 'recovered' timed out",
+        id="failed pods that count",
+        marks=pytest.mark.long,
+    ),
+    pytest.param(
+        ["-k", "test_drained and 8", TIMES_OUT],
+        "evictions refused: ",
+        id="a budget that lets no pod go",
+        marks=pytest.mark.long,
+    ),
+    pytest.param(
+        ["-k", "test_many_small", "--grovescale-set=defect=blocking-wait"],
+        "all 2 workers of podcliqueset waited inside reconciles",
+        id="a reconcile that waits",
+        marks=pytest.mark.long,
+    ),
+    # Each pass over a set patches all of its cliques: in a deployment they are written anyway.
+    pytest.param(
+        ["-k", "test_restart", "--grovescale-set=defect=noop-writes"],
+        "patch requests by operator in restart 8 > 0",
+        id="writes at each restart",
+        marks=pytest.mark.long,
+    ),
+    # In a deployment the generation is 1 anyway.
+    pytest.param(
+        ["-k", "test_updated", "--grovescale-set=defect=stale-status", TIMES_OUT],
+        "phase 'update' timed out",
+        id="a status that is not that of the update",
+        marks=pytest.mark.long,
+    ),
+]
 
 
 def result_of(pytester: pytest.Pytester) -> Result:
     return msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result)
 
 
-@pytest.mark.cluster
-def test_each_scenario_runs_its_phases(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+def run(pytester: pytest.Pytester, cluster: Cluster, *arguments: str) -> pytest.RunResult:
     pytester.makepyfile(TEST)
-    said = pytester.runpytest_subprocess(
-        "--grovescale", f"--grovescale-cluster={running_cluster.name}", "--grovescale-contention-limit=100%"
-    )
-    said.assert_outcomes(passed=len(PHASES))
+    workloads = pytester.mkdir("workloads")
+    pcs = resources.find("workloads", "pcs.yaml.j2").read_text(encoding="utf-8")
+    (workloads / "guarded.yaml.j2").write_text(pcs + GUARDED, encoding="utf-8")
+    where = f"--grovescale-cluster={cluster.name}"
+    return pytester.runpytest_subprocess("--grovescale", where, "--grovescale-contention-limit=100%", *arguments)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    "phases",
+    [
+        pytest.param({name: PHASES[name] for name in IN_CI}, id="in-ci"),
+        pytest.param({name: PHASES[name] for name in PHASES if name not in IN_CI}, id="others", marks=pytest.mark.long),
+    ],
+)
+def test_each_scenario_runs_its_phases(
+    pytester: pytest.Pytester, running_cluster: Cluster, phases: dict[str, list[str]]
+) -> None:
+    chosen = " or ".join(name.replace("[0]", " and not 8") for name in phases)
+    run(pytester, running_cluster, "-k", chosen).assert_outcomes(passed=len(phases), deselected=14 - len(phases))
     tests = result_of(pytester).tests
     found = {test.test.rpartition("::")[2]: [phase.name for phase in test.phases] for test in tests}
-    assert found == PHASES
+    assert found == phases
     severe = {test.test: one.text for test in tests for one in test.findings if one.severity == "defect"}
     assert severe == {}
 
 
 @pytest.mark.cluster
-def test_a_restart_shows_writes_that_no_deployment_does(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    """Each pass over a set patches all of its cliques: in a deployment they are written anyway."""
-    pytester.makepyfile(TEST)
-    said = pytester.runpytest_subprocess(
-        "--grovescale", f"--grovescale-cluster={running_cluster.name}", "--grovescale-contention-limit=100%",
-        "--grovescale-set=defect=noop-writes",
-        "-k", "test_restart",
-    )  # fmt: skip
-    said.assert_outcomes(failed=1)
-    (test,) = result_of(pytester).tests
-    assert [check.check.partition("(")[0] for check in test.checks if check.verdict == "fail"] == ["api_requests"]
+@pytest.mark.parametrize(("arguments", "message"), CAUGHT)
+def test_a_defect_is_caught(
+    pytester: pytest.Pytester, running_cluster: Cluster, arguments: list[str], message: str
+) -> None:
+    said = run(pytester, running_cluster, *arguments)
+    assert said.parseoutcomes()["failed"] == 1
+    assert message in said.stdout.str()

@@ -340,8 +340,13 @@ class OperatorPods(Operator):
                 next_step=f"Its whole log: {self.log}.",
             )
 
-    def restart(self, progress: Progress = lambda text: None) -> None:
+    def restart(self, progress: Progress = lambda text: None, version: OperatorDefinition | None = None) -> None:
         """Restart its Deployment, as ``kubectl rollout restart`` does; returns when no old pod is left."""
+        if version is not None:
+            raise UsageError(
+                f"operator {self.name} runs as pods: another version of it is started as a process only",
+                next_step="Test the upgrade with a definition that has a `command:`, on the local cluster.",
+            )
         moment = datetime.now(UTC).isoformat(timespec="milliseconds")
         body = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: moment}}}}}
         old = [replica.uid for replica in state.read(self._folder).replicas.values()]

@@ -20,15 +20,16 @@ class PodPlan(msgspec.Struct, frozen=True):
     delete: list[Pod]
 
 
-def plan(clique: PodClique, pods: Sequence[Pod]) -> PodPlan:
+def plan(clique: PodClique, pods: Sequence[Pod], *, keep_finished: bool = False) -> PodPlan:
     """Return what brings the pods to the clique's replicas and template. ``pods`` holds no terminating ones.
 
     Finished pods are replaced. Pods of an older template are replaced one at a time, and only while all others are
     ready; those that are not ready are replaced at once, since they serve no traffic.
+    ``keep_finished``: finished pods count as others do.
     """
     replicas = clique.spec.replicas
-    finished = [p for p in pods if p.finished]
-    alive = [p for p in pods if not p.finished]
+    finished = [p for p in pods if p.finished and not keep_finished]
+    alive = [p for p in pods if p not in finished]
     outdated = [p for p in alive if is_outdated(clique, p)]
     delete = [p for p in outdated if not p.ready]
     if len(alive) > replicas:

@@ -13,7 +13,15 @@ from ..api_errors import ApiError
 from ..caches import Caches
 from ..controller import DONE, Controller, Result
 from ..counts import Counts
-from ..defects import CREATE_TWICE, NOOP_CPU_10, RELIST, REPLACED_PODS, SERIAL_CREATES
+from ..defects import (
+    CREATE_TWICE,
+    KEEP_FAILED,
+    NOOP_CPU_10,
+    RELIST,
+    REPLACED_PODS,
+    SERIAL_CREATES,
+    WAIT_GONE,
+)
 from ..fan_out import fan_out
 from ..objects import Pod, PodClique
 from ..reads import PodSelection, Reads, SetReader
@@ -122,7 +130,9 @@ class CliqueReconciler:
 
     async def _sync_pods(self, clique: PodClique, reads: Reads) -> None:
         pcs = reads.podcliqueset()
-        todo = plan(clique, self._active(clique, reads))
+        # Defect wait-gone: pods that terminate are not left out; defect keep-failed: nor are those that have failed.
+        counted = reads.pods(clique) if WAIT_GONE in self._settings.defects else self._active(clique, reads)
+        todo = plan(clique, counted, keep_finished=KEEP_FAILED in self._settings.defects)
         if pcs is None or pcs.terminating or not (todo.create or todo.delete):
             return
         if CREATE_TWICE in self._settings.defects:

@@ -167,6 +167,10 @@ CHART = "apiVersion: v2\nname: shop\nversion: 1.0.0\n"
         pytest.param("manifests: lost", "lost/kustomization.yaml:1: ", "kustomize: ", id="no kustomization"),
         pytest.param("crds: chart", "shop.yaml:5: crds: ", "and helm is not installed", id="no helm"),
         pytest.param("crds: chart/Chart.yaml", "shop.yaml:5: crds: ", "and helm is not installed", id="chart file"),
+        pytest.param(
+            "chart_values: {a: 1}", "shop.yaml:5: chart_values: ", "no Helm chart", id="values without a chart"
+        ),
+        pytest.param("chart_values: list.yaml", "list.yaml:1: ", "is no mapping", id="values that are no mapping"),
         pytest.param("crds: chart.tgz", "shop.yaml:5: crds: ", "and helm is not installed", id="chart archive"),
     ],
 )
@@ -184,6 +188,7 @@ def test_mistakes(
     (tmp_path / "lost/kustomization.yaml").write_text("resources: [nowhere.yaml]\n")
     (tmp_path / "chart/Chart.yaml").write_text(CHART)
     (tmp_path / "chart.tgz").write_bytes(b"")
+    (tmp_path / "list.yaml").write_text("[a]\n")
     said = refused(tmp_path, line.replace("{config}", str(CONFIG)))
     assert f"{tmp_path}/{place}" in said
     assert reason in said
@@ -231,6 +236,14 @@ def test_chart_is_rendered_for_its_release(tmp_path: Path) -> None:
             "namespace: one", "namespace: {{ .Release.Namespace }}"
         )
     )
-    shop = load_with(tmp_path, "crds: chart", "rbac: chart")
+    (chart / "templates/settings.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+        "data: {a: '{{ .Values.a }}', b: '{{ .Values.b }}'}\n"
+    )
+    (chart / "values.yaml").write_text("a: its\nb: its\n")
+    (tmp_path / "own.yaml").write_text("b: ours\n")
+    for values in ("{b: ours}", "own.yaml"):
+        shop = load_with(tmp_path, "crds: chart", "rbac: chart", "manifests: chart", f"chart_values: {values}")
+        assert shop.installation.manifests[0].object["data"] == {"a": "its", "b": "ours"}
     assert shop.user == "system:serviceaccount:grovescale-operator:first"
     assert titles(shop.installation.crds) == ["CustomResourceDefinition orders.example.com"]
