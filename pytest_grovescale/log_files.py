@@ -76,6 +76,14 @@ _ERROR = re.compile(
 _PASSING = re.compile(r"the object has been modified|context canceled|AlreadyExists|already exists|not found|NotFound")
 """Errors that a sound controller logs under load, and mends by its next try."""
 
+_CONFLICT = "the object has been modified"
+
+_TIMES_OF_ONE = 5
+"""The same of them, word for word, from which on no next try mends it."""
+
+_OF_LINE = re.compile(r"^\S+ [\d:., ]+\S*|\d{4}-\d\d-\d\d\S*|\w*[iI][dD]\"?[=:] ?\"[0-9a-f-]{8,}\"")
+"""What differs from line to line: times, and the id of a reconcile."""
+
 _VARYING = re.compile(r"[\w./:-]*\d[\w./:+-]*|\"[^\"]*\"|'[^']*'")
 
 
@@ -107,13 +115,20 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     panics: list[int] = []
     traces: list[int] = []
     errors: dict[str, list[str]] = defaultdict(list)
+    passing: dict[str, list[str]] = defaultdict(list)
     for number, line in enumerate(lines):
         if _PANIC.search(line):
             panics.append(first + number)
         elif _STACK_TRACE.search(line):
             traces.append(first + number)
-        elif _ERROR.search(line[:400]) and not _PASSING.search(line):
-            errors[_VARYING.sub("", line[:400])].append(line)
+        elif _ERROR.search(line[:400]):
+            if not _PASSING.search(line):
+                errors[_VARYING.sub("", line[:400])].append(line)
+            elif _CONFLICT not in line:
+                passing[_OF_LINE.sub("", line[:400])].append(line)
+    for same in passing.values():
+        if len(same) >= _TIMES_OF_ONE:
+            errors[_VARYING.sub("", same[0][:400])] += same
     most = max(errors.values(), key=len, default=[])
     # What was not read had lines as long.
     count = round(len(lines) * (size - from_byte) / len(found))

@@ -192,6 +192,7 @@ def _difference(known: _Known, parts: dict[str, bytes], wall_s: float) -> tuple[
         kind=_kind(kinds, generation=parts[_GENERATION] != known.parts[_GENERATION]),
         paths=paths[:_PATHS],
         back=list(dict.fromkeys(back))[:_PATHS],
+        grown=_size(parts) - _size(known.parts),
     )
     return difference, coarse
 

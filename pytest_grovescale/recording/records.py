@@ -184,6 +184,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields that differ, at most eight; elements of a list have one path: ``status.conditions[].message``."""
     back: list[str] = []
     """Of these, those that have the value again that they had before the last change."""
+    grown: int = 0
+    """Bytes of JSON by which the compared parts became larger; below zero: smaller."""
 
 
 class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
@@ -361,6 +363,10 @@ react."""
 
 CYCLES = "cycles"
 """Label of the mark before the first of several cycles; its count is how many of them fill caches."""
+
+
+TOUCH = "touch"
+"""Label of the marks around the change of an annotation of one object; their detail: ``pods a-namespace/a-name``."""
 
 
 def cycle_edge(number: int) -> str:

@@ -68,11 +68,13 @@ RESTLESS = "restless"
 KEEP_FAILED = "keep-failed"
 WAIT_GONE = "wait-gone"
 OTHER_HASH = "other-hash"
+WAKE_ALL = "wake-all"
+HISTORY = "history"
 
 AROUND_RECONCILES = frozenset(
     {
         *(STAMPED_STATUS, RIVALS, EVENT_FLOOD, LOG_FLOOD, RECOVERED_PANIC, SMALL_LEAK, WIDE_LIST, DISCOVERY),
-        *(WATCH_LEAK, LATE_FINALIZER, WAKE_CHILDREN, RESTLESS),
+        *(WATCH_LEAK, LATE_FINALIZER, WAKE_CHILDREN, RESTLESS, HISTORY),
     }
 )
 """Those that wrap the reconcile functions (`flawed_reconciles`)."""
@@ -137,6 +139,8 @@ KNOWN: Mapping[str, str] = {
     KEEP_FAILED: "a pod that has failed still counts, and none takes its place",
     WAIT_GONE: "a pod that is being deleted still counts: another takes its place once it is gone",
     OTHER_HASH: "pod templates have another hash than other versions of the operator give them",
+    WAKE_ALL: "each event of a pod, whatever changed, has all PodCliques reconciled",
+    HISTORY: "each reconcile of a PodClique appends a line to an annotation of it",
 }
 """Name → description."""
 

@@ -123,6 +123,8 @@ class FlawedReconciles:
             await self._stamp(clique)
         if d.RIVALS in self._defects:
             await self._claim(clique, "podclique")
+        if d.HISTORY in self._defects:
+            await self._record(clique)
         if d.EVENT_FLOOD in self._defects:
             await self._event(clique)
         if d.LOG_FLOOD in self._defects:
@@ -140,6 +142,13 @@ class FlawedReconciles:
         ]
         path = PODCLIQUE.path(clique.namespace, clique.name, "status")
         await self._api.patch(path, {"status": {"conditions": conditions}})
+
+    async def _record(self, clique: PodClique) -> None:
+        """Defect history: a line for each reconcile, none of which is ever dropped."""
+        history = clique.metadata.annotations.get(naming.HISTORY, "")
+        body = {"metadata": {"annotations": {naming.HISTORY: f"{history}{now()} reconciled\n"}}}
+        with contextlib.suppress(ApiError):
+            await self._api.patch(PODCLIQUE.path(clique.namespace, clique.name), body)
 
     async def _claim(self, clique: PodClique, controller: str) -> None:
         """Defect rivals: two controllers, each of which wants its own name in one annotation."""

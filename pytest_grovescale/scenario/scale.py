@@ -32,6 +32,7 @@ from .phase import Phase
 from .quiescence import idle_cores
 from .running_phase import Asked, RunningPhase
 from .running_test import RunningTest
+from .touches import touch_each_kind
 from .workloads import Workload
 
 T = TypeVar("T")
@@ -262,6 +263,16 @@ class Scale:
         self._test.recorder.mark("wait-idle", state="begin", detail=self.operator.name)
         self._test.idle_cores = idle_cores(self.operator, limit_s=durations.seconds(timeout))
         self._test.recorder.mark("wait-idle", state="end", detail=f"{self._test.idle_cores:.3f} cores")
+
+    def touch_each_kind(self, name: str = "touch", *, timeout: str | float = "2m") -> None:
+        """Annotate one object of each kind, one after another: what else does a change of one object wake?
+
+        A phase of its own, while the workload is deployed and the operator idle; about a second for each kind of the
+        workload's objects and of those made for it. Triggers of all objects at once cannot show it, since a queue holds
+        each key once. An operator that reconciles half of its objects for one of them, or writes, is a finding
+        (`reconcile-amplification`, `noop-work`). Raises UsageError without an operator, or a workload.
+        """
+        touch_each_kind(self._test, self._test.phase_name(name), timeout=timeout)
 
     def run_without_tracking(self) -> None:
         """Run the workload once more without the harness' tracking, and scrape the operator: for ``NoTestLeakage``.

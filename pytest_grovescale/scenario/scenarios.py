@@ -56,14 +56,17 @@ def deploy_steady_delete(
     rate: float | None = None,
     **course: Unpack[Course],
 ) -> None:
-    """Deploy, trigger reconciles that find nothing to do, delete: phases ``deploy``, ``steady-state``, ``delete``.
+    """Deploy, trigger reconciles that find nothing to do, touch one object of each kind, delete.
 
-    ``rate``: objects a second, None for all at once. Shows work that grows with the objects, no-ops that write, and
-    what is left behind.
+    Phases ``deploy``, ``steady-state``, ``touch``, ``delete``. ``rate``: objects a second, None for all at once. Shows
+    work that grows with the objects, no-ops that write, events that wake objects which have nothing to do with them,
+    and what is left behind.
     """
-    with _deployed(scale, workload, rate=rate, **course) as timeout, scale.phase("steady-state", timeout=timeout) as it:
-        workload.trigger_reconcile()
-        it.hold(hold)
+    with _deployed(scale, workload, rate=rate, **course) as timeout:
+        with scale.phase("steady-state", timeout=timeout) as steady:
+            workload.trigger_reconcile()
+            steady.hold(hold)
+        scale.touch_each_kind(timeout=timeout)
 
 
 def many_small(

@@ -29,6 +29,7 @@ def test_thousand_pods(scale: Scale) -> None:
         steady.hold(scale.parameter("hold", "30s"))
     scale.check(checks.NoopWrites(max=0))
     scale.check(checks.NoopReconciles(controller="podcliqueset", per_trigger=1))
+    scale.touch_each_kind()
     with scale.phase("delete", timeout=scale.parameter("delete_timeout", "5m")) as delete:
         delete.milestone("pods-gone", conditions.count("pods", 0))
         delete.milestone("pcs-gone", conditions.gone(pcs))

@@ -90,3 +90,14 @@ def test_an_error_that_is_shown_is_redacted(tmp_path: Path) -> None:
     log = tmp_path / "operator.log"
     log.write_text("level=error password=hunter2hunter2 was refused\n" * 3)
     assert "hunter2" not in log_files.facts(log).error
+
+
+def test_an_error_that_mostly_passes_counts_where_it_does_not_pass(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    line = (
+        'E1124 14:33:{:02d}.891436    8235 c.go:497] "Reconciler error" err="b {} not found" reconcileID="36d4add{}"\n'
+    )
+    path.write_text("".join(line.format(n, n, n) for n in range(30)))
+    assert log_files.facts(path).errors == 0
+    path.write_text("".join(line.format(n, n % 3, n) for n in range(30)))
+    assert log_files.facts(path).errors == 30

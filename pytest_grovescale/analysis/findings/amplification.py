@@ -6,17 +6,19 @@ reconciled for nothing is paid for in the queue: what really changed waits behin
 (https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/predicate)
 
 No false alarm: a trigger may wake each child once, and once more for half of them; it counts where nothing had changed
-in the second before it, and without what the idle twin has. In a phase, what an operator asks for itself
-(``RequeueAfter``, up to once a second for each object) and its retries are left out, and five reconciles for each
-change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone, each
-may be reconciled once more.
+in the second before it, and without what the idle twin has. An object that is touched alone has to do with its
+owners, theirs, and all below it; only what wakes half of ten or more others counts. In a phase, what an operator asks
+for itself (``RequeueAfter``, up to once a second for each object) and its retries are left out, and five reconciles for
+each change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone,
+each may be reconciled once more.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...exposition.families import parse
@@ -25,7 +27,7 @@ from ..reconciles import is_of, objects_of
 from ..result import Finding
 from ..run_metrics import WINDOW
 from .noop_work import by_controller, caused_by_triggers, triggered_itself
-from .observed import QUIET_NS, Observed
+from .observed import QUIET_NS, ObjectId, Observed, Touch
 
 ID = "reconcile-amplification"
 
@@ -34,6 +36,11 @@ _PER_OBJECT = 1.5
 _OF_TRIGGERED = 5
 """The same of the triggered objects: what they pass on may come back to them."""
 _FEWEST = 3
+
+_MANY = 10
+"""Objects of a kind from which on one that wakes half of them wakes too many."""
+_OF_TOUCHED = 5
+"""Reconciles of each object that has to do with the touched one from which on others must have been woken."""
 
 _PER_CHANGE = 5
 """Reconciles for each change of any object from which on they are out of proportion."""
@@ -59,6 +66,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator:
         return
     yield from _woken(seen)
+    yield from _woken_by_one(seen)
     growing = list(_growing(seen))
     yield from growing
     if not growing:
@@ -85,7 +93,8 @@ def _woken(seen: Observed) -> Iterator[Finding]:
             if own is None:
                 continue
             itself = any(is_of(controller, resource) for resource in triggered)
-            asked = triggers if itself else own * rounds
+            of_kind = sum(is_of(controller, resource) for resource, _ in changed)
+            asked = of_kind * rounds if itself else own * rounds
             if count > (_OF_TRIGGERED if itself else _PER_OBJECT) * asked and count >= asked + _FEWEST:
                 woken[controller] = count, asked
         if not woken:
@@ -101,6 +110,62 @@ def _woken(seen: Observed) -> Iterator[Finding]:
             check=f'reconciles("{span.phase.name}", "{controller}", max={asked:.0f})',
         )
         return
+
+
+def _woken_by_one(seen: Observed) -> Iterator[Finding]:
+    """Yield the touched object that woke the most objects which have nothing to do with it."""
+    worst: tuple[int, Finding] | None = None
+    for touch in seen.touches:
+        family = {life.uid for life in seen.family(touch.life)}
+        for what, resources, count, done in [*_reconciled(seen, touch), *_requested(seen, touch)]:
+            there = [life for resource in resources for life in seen.lives[resource] if life.exists(touch.start)]
+            own = sum(life.uid in family for life in there)
+            few = len(there) < _MANY or own > len(there) / 2
+            if few or count < len(there) / 2 or count <= _OF_TOUCHED * own or (worst and count <= worst[0]):
+                continue
+            worst = (
+                count,
+                Finding(
+                    id=ID,
+                    severity="waste",
+                    text=f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
+                    f" are {len(there):,}, and it has to do with {own:,} of them",
+                    evidence=(f"{touch.life.name}, while nothing else changed",),
+                ),
+            )
+    if worst is not None:
+        yield worst[1]
+
+
+def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str]]:
+    """Yield (in words, resources, how many reconciles) for each controller after a touch, by the scrapes around it."""
+    target = seen.target
+    if target is None:
+        return
+    before = max((scrape for scrape, one in enumerate(target.moments) if one.at <= touch.start), default=None)
+    after = max(
+        (scrape for scrape, one in enumerate(target.moments) if touch.start < one.at <= touch.end), default=None
+    )
+    if before is None or after is None:
+        return
+    counts: Counter[str] = Counter()
+    for series, controller in seen.reconcile_counters.items():
+        if parse(series).labels.get("result", "") not in _OWN_TIMERS:
+            counts[controller] += round((target.value(series, after) or 0.0) - (target.value(series, before) or 0.0))
+    for controller, count in counts.items():
+        resources = [resource for resource in seen.lives if is_of(controller, resource)]
+        yield f"reconciles of {controller}", resources, count, "made"
+
+
+def _requested(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str]]:
+    """Yield (in words, resource, how many objects) that the operator read or wrote after a touch, one by one."""
+    asked: dict[str, set[ObjectId]] = defaultdict(set)
+    for one in seen.requests:
+        if one.name and touch.start <= one.received < touch.end:
+            asked[one.resource].add(one.object)
+    for resource, objects in asked.items():
+        if resource in seen.lives:
+            yield resource, [resource], len(objects), "made the operator ask for, or write,"
 
 
 def _out_of_proportion(seen: Observed) -> Iterator[Finding]:

@@ -5,9 +5,9 @@ and restart, to all its objects, and each write wakes all that watch them.
 
 No false alarm: writes are counted from the trigger on, those of the idle twin subtracted; where objects still changed
 in the second before it, those that changed an object's content are left out, too: they may have been due. A write or
-two may pass the annotation on, as the Deployment controller does to its ReplicaSets: they are a note, unless each
-trigger has the triggered object itself written. Of the controllers the one that reconciled least often counts, since
-one trigger may have to wake another controller for each child.
+few may pass the annotation on, as the Deployment controller does to its ReplicaSets: they are a note where they change
+nothing but annotations or labels of objects that were not triggered, as far as is known. Of the controllers the one
+that reconciled least often counts, since one trigger may have to wake another controller for each child.
 """
 
 from __future__ import annotations
@@ -20,12 +20,17 @@ from ..api_requests import OBJECT_WRITES, triggers_of
 from ..phase_result import PhaseResult, WriteEffects
 from ..result import Finding
 from ..run_metrics import WINDOW
-from .observed import QUIET_NS, Observed, Span
+from .observed import QUIET_NS, ObjectId, Observed, Span
 
 ID = "noop-work"
 
 _PASSED_ON = 2
-"""Writes for each trigger that may be what it asks for."""
+"""Writes for each trigger that may pass its annotation on."""
+
+_FEW = 5
+"""Writes that are too many, however many triggers there were; of fewer triggers, half of them."""
+
+_LABELLING = ("metadata.annotations", "metadata.labels")
 
 _NEWS = frozenset({"content", "generation"})
 
@@ -35,16 +40,17 @@ _PER_TRIGGER = 3
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for writes, and one for repeated reconciles, of all phases with triggers together."""
-    triggered = [span for span in seen.spans if span.phase.triggers and not WINDOW.fullmatch(span.phase.name)]
-    if not triggered or not seen.operator:
+    if not seen.operator:
         return
-    yield from _writes(seen, triggered)
+    triggered = [span for span in seen.spans if span.phase.triggers and not WINDOW.fullmatch(span.phase.name)]
+    written = list(_writes(seen, triggered))
+    yield from written or _touched(seen)
     yield from _reconciles(seen, triggered)
 
 
 def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     kinds: Counter[str] = Counter()
-    triggered_kinds: set[str] = set()
+    passed_on: Counter[str] = Counter()
     triggers = 0
     for span in triggered:
         first = triggers_of(seen.contents, span.recorded)[0][0]
@@ -52,21 +58,64 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
         counted = Counter(_what(seen, first, span.end)) - anyway
         kinds += counted if seen.still(first, QUIET_NS / 1e9) else _without_news(seen, counted, first, span.end)
+        passed_on += _passed_on(seen, first, span.end)
         triggers += span.triggers
-        for one in seen.by_harness(first, span.end):
-            triggered_kinds |= {one.resource, f"{one.resource}/status"}
     if not kinds:
         return
     total = kinds.total()
-    to_itself = sum(number for what, number in kinds.items() if what.partition(" ")[2] in triggered_kinds)
-    shown = ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3))
+    others = total - (kinds & passed_on).total()
     yield Finding(
         id=ID,
-        severity="waste" if total > _PASSED_ON * triggers or to_itself >= triggers else "note",
-        text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {shown}",
+        severity="waste" if total > _PASSED_ON * triggers or others >= min(_FEW, triggers / 2) else "note",
+        text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {_most(kinds)}",
         evidence=tuple(_effects(triggered)),
         check="noop_writes(max=0)",
     )
+
+
+def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
+    """Return the writes that may pass a trigger on: to objects that were not triggered, and whose content stayed."""
+    triggered = {(one.resource, one.object) for one in seen.by_harness(start, end)}
+    changed: set[tuple[str, ObjectId]] = set()
+    known = {"secrets"}  # a watch of them compares nothing, and hardly anyone passes annotations on to them
+    for resource, lives in seen.lives.items():
+        for life in lives:
+            if any(event.difference is not None for event in life.events):
+                known.add(resource)
+            changes = [event.difference for event in life.events if start <= event.at < end]
+            paths = [path for change in changes if change is not None for path in change.paths]
+            if not paths or not all(path.startswith(_LABELLING) for path in paths):
+                changed.add((resource, (life.namespace, life.name)))
+    return Counter(
+        one.what
+        for one in seen.requests
+        if one.verb in OBJECT_WRITES
+        and start <= one.received < end
+        and (one.resource, one.object) not in triggered
+        and (one.resource not in known or (one.resource, one.object) not in changed)
+    )
+
+
+def _touched(seen: Observed) -> Iterator[Finding]:
+    """Yield the touched object for which the operator wrote most often without changing anything."""
+    worst: tuple[int, str, Counter[str]] | None = None
+    for touch in seen.touches:
+        wrote = _without_news(seen, Counter(_what(seen, touch.start, touch.end)), touch.start, touch.end)
+        if wrote and (worst is None or wrote.total() > worst[0]):
+            worst = wrote.total(), touch.life.resource, wrote
+    if worst is None:
+        return
+    total, resource, wrote = worst
+    yield Finding(
+        id=ID,
+        severity="waste",
+        text=f"a change of an annotation of one of the {resource} made the operator write {total:,}"
+        f" time{'s' * (total != 1)} without changing anything: {_most(wrote)}",
+    )
+
+
+def _most(kinds: Counter[str]) -> str:
+    return ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3))
 
 
 def _effects(triggered: list[Span]) -> list[str]:

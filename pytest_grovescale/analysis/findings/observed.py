@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from ...recording.records import SETTLED, ObjectSeen, Request
+from ...recording.records import SETTLED, TOUCH, ObjectSeen, Request
 from .. import contention
 from ..api_faults import ApiFaults
 from ..api_requests import HARNESS, category_of, counted, open_watches
@@ -46,6 +46,9 @@ LEAST_STALL_S = 5.0
 _LIMITED = 0.05
 _SLOWED = 0.5
 """Threads of operator and API server that were runnable without a core, on average, from which on that slowed them."""
+
+FOREIGN_FINALIZERS = ("foregroundDeletion", "orphan")
+"""Finalizers that the garbage collector takes away."""
 
 ObjectId = tuple[str, str]
 """Namespace and name."""
@@ -193,6 +196,14 @@ class Window(NamedTuple):
         return int(at > (self.start + self.end) // 2)
 
 
+class Touch(NamedTuple):
+    """One object whose annotation the harness changed, and the time until the operator was done with it, ns."""
+
+    life: Life
+    start: int
+    end: int
+
+
 class Observed:
     """One test, as rules read it. Everything is computed at first use, once."""
 
@@ -319,6 +330,48 @@ class Observed:
                     resource = story.opened.spec.resource
                     whole = not first.initial and not story.gaps
                     found[resource].append(Life(resource, first.namespace, first.name, uid, own, whole))
+        return found
+
+    @functools.cached_property
+    def _by_uid(self) -> dict[str, Life]:
+        return {life.uid: life for lives in self.lives.values() for life in lives}
+
+    @functools.cached_property
+    def children(self) -> Mapping[str, Sequence[Life]]:
+        """UID → the objects that it owns."""
+        found: dict[str, list[Life]] = defaultdict(list)
+        for life in self._by_uid.values():
+            if life.owner:
+                found[life.owner].append(life)
+        return found
+
+    def family(self, life: Life) -> list[Life]:
+        """Return an object with its owners, their owners, and all that it owns, directly or not."""
+        found = [life]
+        while found[-1].owner and (owner := self._by_uid.get(found[-1].owner)) is not None:
+            found.append(owner)
+        below = [life]
+        while below:
+            below = [child for one in below for child in self.children.get(one.uid, ())]
+            found += below
+        return found
+
+    @functools.cached_property
+    def touches(self) -> list[Touch]:
+        """The objects that the harness touched, in order; see ``Scale.touch_each_kind``."""
+        found = []
+        marks = [mark for mark in self.contents.marks if mark.label == TOUCH]
+        for begin, end in itertools.pairwise(marks):
+            if begin.state != "begin" or end.state != "end":
+                continue
+            resource, _, where = begin.detail.partition(" ")
+            namespace, _, name = where.partition("/")
+            touched = (
+                life for life in self.lives.get(resource, ()) if (life.namespace, life.name) == (namespace, name)
+            )
+            life = next((life for life in touched if life.exists(begin.at)), None)
+            if life is not None and any(one.object == (namespace, name) for one in self.by_harness(begin.at, end.at)):
+                found.append(Touch(life, begin.at, end.at))
         return found
 
     @functools.cached_property

@@ -20,7 +20,7 @@ from statistics import median, quantiles
 
 from ...recording.conditions import READY_PATH
 from ..result import OPERATOR, Finding
-from .observed import Life, Observed, Sent, Span, Window, during, rate_limited
+from .observed import FOREIGN_FINALIZERS, Life, Observed, Sent, Span, Window, during, rate_limited
 
 ID = "pacing"
 
@@ -41,7 +41,6 @@ _LATE_S = 0.9
 _LATE_OBJECTS = 5
 _UNDER_WAY = 0.5
 """Requests under way on average from which on an operator is at work."""
-_FOREIGN = ("foregroundDeletion", "orphan")
 _ORDINAL = re.compile(r"-(\d+)$")
 
 
@@ -205,7 +204,7 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
     gone = life.gone_at()
     if asked is None or gone is None or not life.finalizers_at(asked) or gone > seen.end:
         return None
-    if any(name in _FOREIGN for name in life.finalizers_at(asked)):
+    if any(name in FOREIGN_FINALIZERS for name in life.finalizers_at(asked)):
         return None
     span = next((span for span in seen.spans if span.start <= asked < span.end), None)
     if span is None or _busy(seen, span):

@@ -53,8 +53,18 @@ def _returns(seen: Observed, life: Life) -> Counter[str]:
 
 
 def _finding(seen: Observed, path: str, objects: int, times: int, most: Life) -> Finding:
-    others = sorted(user for user, number in seen.writers(most).items() if user != seen.operator and number > 1)
-    who = f"the operator and {seen.role(others[0])} overwrite each other" if others else "it overwrites itself"
+    # A status has a subresource, and its writer cannot change what is wanted.
+    wrote = Counter(
+        one.user
+        for one in seen.writes_by_object.get((most.resource, (most.namespace, most.name)), ())
+        if one.verb in ("update", "patch") and not one.subresource
+    )
+    others = sorted(user for user, number in wrote.items() if user != seen.operator and number > 1)
+    who = (
+        f"the operator and {seen.role(others[0])} overwrite each other"
+        if others
+        else "the operator alone writes one and then the other"
+    )
     return Finding(
         id=ID,
         severity="defect",

@@ -6,6 +6,8 @@ controller that watches what it writes reconciles after each write; a value that
 random name, the order of a map) never lets it come to rest.
 (https://kubernetes.io/docs/concepts/architecture/controller/#controller-pattern)
 
+A finalizer that the operator does not take away ends no deletion; its objects are counted, by finalizer.
+
 No false alarm: only phases with a milestone that was not reached, and in them five seconds or more without any change
 by anyone else, or any object that the operator makes or deletes. Asking over and over counts in the second half, when
 earlier work is done. Rules of their own name a controller that is missing, and requests that are refused.
@@ -16,8 +18,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from ...exposition.families import parse
 from ..result import Finding
-from .observed import ObjectId, Observed, Window
+from .observed import FOREIGN_FINALIZERS, ObjectId, Observed, Window
 
 ID = "stalled"
 
@@ -42,6 +45,10 @@ def _finding(seen: Observed, window: Window) -> Finding:
     stall = f"{window.phase} made no progress for {window.seconds:.0f} s, in which nothing else changed"
     often = ", ".join(f"{number:,} of {controller}" for controller, number in reconciled.most_common(3))
     evidence = [f"reconciles in that time: {often}"] if often else []
+    if failed := _reconciles(seen, window, result="error"):
+        evidence.append(
+            "ended in an error: " + ", ".join(f"{number:,} of {name}" for name, number in failed.most_common(3))
+        )
     if again:
         wrote = Counter(one.what for one in sent if one.changes and (one.resource, one.object) in again).most_common(3)
         resource, (namespace, name) = max(sorted(again), key=lambda key: written[key])
@@ -58,6 +65,26 @@ def _finding(seen: Observed, window: Window) -> Finding:
             ),
             check="hot_loop()",
         )
+    held = Counter(
+        (life.resource, name)
+        for lives in seen.lives.values()
+        for life in lives
+        if life.exists(window.end) and life.deleting(window.start) and seen.writers(life)[seen.operator]
+        # It may rightly wait for children that are being deleted; the garbage collector deletes them after it.
+        if not any(one.exists(window.end) and one.deleting(window.end) for one in seen.children.get(life.uid, ()))
+        for name in life.finalizers_at(window.end)
+        if name not in FOREIGN_FINALIZERS
+    )
+    if held:
+        (resource, name), number = held.most_common(1)[0]
+        return Finding(
+            id=ID,
+            severity="defect",
+            text=f"{stall}: {number:,} {resource} wait for their finalizer {name}, which the operator does not take"
+            " away",
+            evidence=tuple(evidence) or (f"it sent {len(sent):,} requests in that time",),
+            check='phase.milestone("gone", …)',
+        )
     half = window._replace(start=(window.start + window.end) // 2)
     asks = sum(window.half(one.received) for one in sent), _reconciles(seen, half).total()
     if max(asks) >= _RATE * half.seconds:
@@ -71,7 +98,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
             id=ID,
             severity="waste",
             text=f"{stall}: the operator went on and changed nothing: {asked or often}",
-            evidence=tuple(evidence) if asked else (),
+            evidence=tuple(evidence) if asked or failed else (),
             check="hot_loop()",
         )
     return Finding(
@@ -79,6 +106,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
         severity="note",
         text=f"{stall}: the operator did next to nothing ({len(sent):,} requests, {reconciled.total():,} reconciles):"
         " it waits for something, or has missed an event",
+        evidence=tuple(evidence),
     )
 
 
@@ -96,8 +124,8 @@ def _changes(seen: Observed, window: Window, objects: set[tuple[str, ObjectId]])
     return ", ".join(path for path, _ in paths.most_common(3))
 
 
-def _reconciles(seen: Observed, window: Window) -> Counter[str]:
-    """Return controller → reconciles between the first and the last scrape of a time."""
+def _reconciles(seen: Observed, window: Window, *, result: str = "") -> Counter[str]:
+    """Return controller → reconciles between the first and the last scrape of a time; ``result``: only those."""
     found: Counter[str] = Counter()
     target = seen.target
     if target is None:
@@ -106,6 +134,8 @@ def _reconciles(seen: Observed, window: Window) -> Counter[str]:
     if len(inside) < 2:
         return found
     for series, controller in seen.reconcile_counters.items():
+        if result and parse(series).labels.get("result") != result:
+            continue
         grown = (target.value(series, inside[-1]) or 0.0) - (target.value(series, inside[0]) or 0.0)
         found[controller] += max(0, round(grown))
     return +found

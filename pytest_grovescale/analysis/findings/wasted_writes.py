@@ -95,6 +95,7 @@ def _without_effect(seen: Observed, resource: str, lives: list[Life]) -> Iterato
 def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
     """Yield a finding for writes that changed nothing but times, counters of attempts, or the order of a list."""
     changed: list[Difference] = []
+    moments: list[int] = []
     periods: list[float] = []
     total = wasted = 0
     for life in lives:
@@ -108,12 +109,14 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
         wasted += count
         if count:
             changed += [one for _, one in only]
+            moments += [at for at, _ in only]
             periods += [(after - before) / 1e9 for (before, _), (after, _) in pairwise(only)]
     if wasted < _LEAST or wasted < _SHARE * total:
         return
     what = " and ".join(_TRIVIAL[kind] for kind in sorted({one.kind for one in changed}))
     paths = Counter(path for one in changed for path in one.paths)
     idle = max((window.seconds for window in seen.idle_windows), default=0.0)
+    at_triggers = any(span.triggers and span.start <= at < span.end for span in seen.spans for at in moments)
     yield Finding(
         id=ID,
         severity="waste",
@@ -121,9 +124,11 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
         f" ({', '.join(path for path, _ in paths.most_common(2))})",
         evidence=(
             *([f"one object was written so every {median(periods):.3g} s"] if periods else []),
-            f"a write less often than every {idle:.0f} s, the longest time without any change, would not show",
+            f"a write less often than every {idle:.0f} s, the longest time without any change, would not show"
+            if idle
+            else "no time without any change was long enough to show writes that come seldom",
         ),
-        check="noop_writes(max=0)",
+        check="noop_writes(max=0)" if at_triggers else "api_requests(phase=…, max=…)",
     )
 
 
@@ -143,7 +148,8 @@ def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Findin
                 id=ID,
                 severity="note",
                 text=f"{path} of {resource} is a time in steps of {durations.text(step)}: a write at each step would"
-                f" not show in this run, whose longest time without any change was {longest:.0f} s",
+                " not show in this run, "
+                + (f"whose longest time without any change was {longest:.0f} s" if longest else "which never rested"),
                 check="noop_writes(max=0)",
             )
 

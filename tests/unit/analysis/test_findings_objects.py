@@ -11,8 +11,23 @@ from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
-from .simulated import PODS, Simulation
-from .test_findings import DELETED, DEPLOYED, EDGES, IDLE, SERVICES, N, found, ids, made, poll, scrape, seen, settled
+from .simulated import PODS, Simulation, pods
+from .test_findings import (
+    DELETED,
+    DEPLOYED,
+    EDGES,
+    IDLE,
+    SERVICES,
+    N,
+    found,
+    ids,
+    made,
+    opened,
+    poll,
+    scrape,
+    seen,
+    settled,
+)
 
 CLIQUES = WatchSpec(resource="cliques.a.io", path="/apis/a.io/v1/namespaces/t/cliques")
 LEASES = WatchSpec(
@@ -42,9 +57,10 @@ def shown(sim: Simulation, name: str, ms: float, change: Any = "modified", **par
 def written(
     sim: Simulation, name: str, ms: float, kind: rec.DifferenceKind, *, user: str = "operator", **parts: Any
 ) -> None:
-    """Someone writes an object, and the watch shows what that changed."""
+    """Someone writes an object, or its status, and the watch shows what that changed."""
+    part = "" if any(not path.startswith("status") for path in parts.get("paths", ())) else "status"
     sim.request(
-        ms, user=user, verb="patch", resource="cliques", group="a.io", namespace="t", name=name, subresource="status"
+        ms, user=user, verb="patch", resource="cliques", group="a.io", namespace="t", name=name, subresource=part
     )
     shown(sim, name, ms + 10, difference=rec.Difference(kind=kind, **parts))
 
@@ -569,3 +585,120 @@ def test_a_gauge_of_a_phase_that_is_never_left() -> None:
     edges = phased(settled(), (0.0, 4.0, 0.0, 0.0, 0.0))
     assert ids(edges) == set()
     assert ids(phased(settled(), (0.0, 4.0, 4.0, 4.0, 0.0))) == {"gauge"}
+
+
+# ---- one object touched alone
+
+
+def touched(sim: Simulation, name: str, ms: float) -> None:
+    """The harness changes an annotation of a clique, in a phase without triggers of all objects."""
+    sim.items = [item for item in sim.items if not (isinstance(item[2], rec.Mark) and item[2].label == "trigger")]
+    where = f"cliques.a.io t/{name}"
+    sim.add(rec.Mark(at=sim.at(ms), label=rec.TOUCH, state="begin", detail=where))
+    sim.request(ms + 5, user="harness", verb="patch", resource="cliques", group="a.io", namespace="t", name=name)
+    sim.add(rec.Mark(at=sim.at(ms + 800), label=rec.TOUCH, state="end", detail=where))
+
+
+@pytest.mark.parametrize(("woken", "wrong"), [(1, False), (5, False), (10, True), (20, True)])
+def test_an_object_that_wakes_others_which_have_nothing_to_do_with_it(woken: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    series = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    sim.scrape(DEPLOYED + 4900, {series: 40})
+    sim.scrape(DEPLOYED + 5700, {series: 40 + woken})
+    gone(sim)
+    amplified = [one for one in found(sim) if one.id == "reconcile-amplification"]
+    assert bool(amplified) is wrong
+    if wrong:
+        assert f"{woken} reconciles of clique; there are 20" in amplified[0].text
+
+
+@pytest.mark.parametrize(("asked", "wrong"), [(1, False), (20, True)])
+def test_nor_may_it_have_them_read_one_by_one(asked: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    for number in range(asked):
+        sim.request(
+            DEPLOYED + 5100 + number,
+            verb="get",
+            resource="cliques",
+            group="a.io",
+            namespace="t",
+            name=f"c-{number}",
+        )
+    gone(sim)
+    assert ("reconcile-amplification" in ids(sim)) is wrong
+
+
+def test_the_children_of_a_touched_object_may_all_be_woken() -> None:
+    sim = settled()
+    clique(sim, "parent", 199, owner="")
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-parent")
+    touched(sim, "parent", DEPLOYED + 5000)
+    series = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    sim.scrape(DEPLOYED + 4900, {series: 40})
+    sim.scrape(DEPLOYED + 5700, {series: 61})
+    gone(sim)
+    assert "reconcile-amplification" not in ids(sim)
+
+
+@pytest.mark.parametrize(("kind", "wrong"), [("none", True), ("content", False)])
+def test_writes_that_change_nothing_for_a_touched_object(kind: rec.DifferenceKind, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200, owner="uid-other")
+    shown(sim, "c", 400, difference=rec.Difference(kind="content", paths=["spec.n"]))
+    touched(sim, "c", DEPLOYED + 5000)
+    for number in range(3):
+        at = DEPLOYED + 5100 + 50 * number
+        sim.request(at, verb="patch", resource="cliques", group="a.io", namespace="t", name="c")
+        shown(sim, "c", at + 10, difference=rec.Difference(kind=kind))
+    gone(sim)
+    assert ("noop-work" in ids(sim)) is wrong
+
+
+# ---- objects that grow
+
+
+@pytest.mark.parametrize(
+    ("moments", "sizes", "wrong"),
+    [
+        ([400, DEPLOYED + 100, DEPLOYED + 200], [40, 40, 40], True),
+        ([400, 500, 600, 700], [40, 40, 40, 40], False),  # as its children were made
+        ([400, DEPLOYED + 100], [40, 40], False),
+        ([400, DEPLOYED + 100, DEPLOYED + 200], [40, -40, 40], False),
+    ],
+)
+def test_an_object_that_grows_with_each_write(moments: list[int], sizes: list[int], wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200, owner="uid-other")
+    for ms, size in zip(moments, sizes, strict=True):
+        written(sim, "c", ms, "content", paths=["status.history"], grown=size)
+    gone(sim)
+    growing = [one for one in found(sim) if one.id == "growing-objects"]
+    assert bool(growing) is wrong
+    assert all(one.severity == "defect" and one.text.startswith("status.history of 1 ") for one in growing)
+
+
+# ---- deletions that do not end
+
+
+@pytest.mark.parametrize(("waits_for_child", "wrong"), [(False, True), (True, False)])
+def test_a_finalizer_that_ends_no_deletion_is_named(waits_for_child: bool, wrong: bool) -> None:
+    sim = opened(Simulation())
+    sim.watch(PODS, 1)
+    sim.phase("delete", 100, 9000, "timeout", gone=pods(2))
+    deletion = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+    for number in range(3):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other", finalizers=("a.io/keep",))
+        written(sim, f"c-{number}", 300, "content")
+        shown(sim, f"c-{number}", 600, fields=deletion)
+        if waits_for_child:
+            made(sim, f"s-{number}", 400, owner=f"uid-c-{number}")
+            seen(sim, f"s-{number}", 590, "modified", fields=deletion)
+    held = [one for one in found(sim) if "wait for their finalizer a.io/keep" in one.text]
+    assert bool(held) is wrong

@@ -164,3 +164,9 @@ def test_a_part_that_is_gone() -> None:
     found = facts(version(metadata={"labels": {"a": "b"}}), version()).difference
     assert found is not None
     assert (found.kind, found.paths) == ("content", ["metadata.labels"])
+
+
+def test_by_how_much_an_object_grew() -> None:
+    changed = facts(status(history=["a"]), status(history=["a", "b"]))
+    assert changed.difference is not None
+    assert (changed.difference.grown, changed.difference.paths) == (len(',"b"'), ["status.history"])

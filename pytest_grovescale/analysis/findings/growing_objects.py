@@ -1,0 +1,84 @@
+"""Objects that grow with each write, without end.
+
+A history in the status, or an annotation that each reconcile appends to, works in every test and ends at etcd's limit
+for one object, 1.5 MiB: from then on each write of it is refused. Until then each watcher receives and decodes all of
+it at each change. (https://etcd.io/docs/v3.5/dev-guide/limit/)
+
+No false alarm: a list of an object's children grows as they are made, and stops. It counts where a field grew at each
+of its changes, three or more, and went on while there was nothing to do: after triggers and touches that change
+nothing, or in an idle window.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+from typing import NamedTuple
+
+from ..api_requests import triggers_of
+from ..result import Finding
+from .observed import QUIET_NS, Life, Observed
+
+ID = "growing-objects"
+
+_CHANGES = 3
+_FOR_NOTHING = 2
+"""Changes of one object while there was nothing to do that show it; of several objects one each."""
+_OBJECTS = 3
+
+
+class _Growth(NamedTuple):
+    """One field of one object."""
+
+    bytes: list[int]
+    for_nothing: int
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind with a field that grows with each write."""
+    times = _nothing_to_do(seen)
+    for resource, lives in sorted(seen.lives.items()):
+        by_path: dict[str, list[_Growth]] = defaultdict(list)
+        for life in lives:
+            if seen.writers(life)[seen.operator]:
+                for path, growth in _growing(life, seen.end, times):
+                    by_path[path].append(growth)
+        for path, found in sorted(by_path.items(), key=lambda one: -len(one[1])):
+            often = max(one.for_nothing for one in found) >= _FOR_NOTHING
+            if not often and len(found) < _OBJECTS:
+                continue
+            changes = [len(one.bytes) for one in found]
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{path} of {len(found):,} {resource} grew at each of its changes, also while there was nothing to"
+                f" do: up to {max(changes):,} times, by {median(number for one in found for number in one.bytes):.0f}"
+                " bytes",
+            )
+            break
+
+
+def _nothing_to_do(seen: Observed) -> list[tuple[int, int]]:
+    times = [(touch.start, touch.end) for touch in seen.touches]
+    times += [(window.start, window.end) for window in seen.idle_windows]
+    for span in seen.spans:
+        triggers = triggers_of(seen.contents, span.recorded)
+        if triggers and seen.still(triggers[0][0], QUIET_NS / 1e9):
+            times.append((triggers[0][0], span.end))
+    return times
+
+
+def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:
+    """Yield the fields that made an object larger at each of their changes, to its deletion."""
+    grown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for event in life.events:
+        if event.at >= end or "metadata.deletionTimestamp" in event.fields:
+            break
+        if event.difference is not None:
+            for path in event.difference.paths:
+                grown[path].append((event.at, event.difference.grown))
+    for path, changes in grown.items():
+        for_nothing = sum(any(start <= at < stop for start, stop in times) for at, _ in changes)
+        if len(changes) >= _CHANGES and for_nothing and all(number > 0 for _, number in changes):
+            yield path, _Growth([number for _, number in changes], for_nothing)
