@@ -18,7 +18,7 @@ from ..analysis.findings import RULES
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.result import CheckResult, CheckVerdict, TestResult
 from ..analysis.scaling import Sweep
-from ..checks import Scales, SimulatedNodesOnly, default_checks
+from ..checks import Regression, Scales, SimulatedNodesOnly, default_checks
 from ..checks.check import Check, decode, kinds
 from ..checks.judge import judge
 from ..checks.run import Run
@@ -46,10 +46,12 @@ _SAYS: Mapping[Expectation, frozenset[CheckVerdict]] = {
 }
 
 KINDS = tuple(
-    str(kind.__struct_config__.tag) for kind in kinds().values() if kind is not SimulatedNodesOnly and not kind.of_sweep
+    str(kind.__struct_config__.tag)
+    for kind in kinds().values()
+    if kind not in (SimulatedNodesOnly, Regression) and not kind.of_sweep
 )
 """Names of all checks of an operator in one run. Pod placement belongs to the cluster, and is no defect of the
-operator."""
+operator; a regression is one against earlier runs."""
 
 
 class Defect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

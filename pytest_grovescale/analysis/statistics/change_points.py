@@ -20,7 +20,7 @@ from ...errors import UsageError
 Floats = npt.NDArray[np.float64]
 
 LEAST_RUNS = 5
-"""Fewer have no change that is told from noise."""
+"""With fewer, no change stands out from noise."""
 
 _LEAST_SEGMENT = 2
 """Runs at a level: one alone may be an outlier."""
