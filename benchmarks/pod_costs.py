@@ -20,7 +20,7 @@ from pytest_grovescale.analysis.analyse import analyse_run
 from pytest_grovescale.analysis.metrics.history import MetricsHistory, histories_in
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.analysis.result import TestResult
-from pytest_grovescale.analysis.statistics.slope import line
+from pytest_grovescale.analysis.scaling import line
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "tests" / "scale" / "test_thousand_pods.py"

@@ -21,7 +21,7 @@ import msgspec
 from pytest_grovescale import cli, options
 from pytest_grovescale.analysis import findings
 from pytest_grovescale.checks import check
-from pytest_grovescale.checks.default_checks import ids
+from pytest_grovescale.checks.budgets import ids
 from pytest_grovescale.cluster.definition import ClusterDefinition
 from pytest_grovescale.errors import ExitCode
 from pytest_grovescale.operator import schema as operator_schema

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -36,14 +36,53 @@ from .findings import with_findings
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
 from .milestones import floors_of, milestones_of_phase, watch_lag
-from .phase_result import ApiRow, LateResult, MarkResult, Outcome, PhaseResult
-from .pod_placement import pod_places
+from .phase_result import ApiRow, LateResult, MarkResult, Outcome, PhaseResult, PodPlaces, StrayPod
 from .profiles.phase_profiles import profiles_of_phase, with_tables
 from .reconciles import counts_none, reconciles_of_phase
 from .recording_index import Contents, PhaseSpan
-from .result import OPERATOR, Evidence, RecorderCost, Result, TestResult
+from .result import OPERATOR, Evidence, RecorderCost, Result, TestResult, ended_as, last, numbered, verdict_of, worst_of
 from .timeline import Timeline, timeline_of
-from .verdict import ended_as, last, numbered, verdict_of, worst_of
+
+NODE = "spec.nodeName"
+PODS = "pods"
+STRAYS_SHOWN = 10
+
+
+def pod_places(contents: Contents) -> PodPlaces | None:
+    """Return the placement of pods by the watches; None where every node is simulated, or no watch shows it."""
+    made = contents.opened.simulated_nodes
+    with_nodes = [
+        story
+        for story in contents.watches.values()
+        if _shows_nodes(story.opened.spec.resource, story.opened.spec.fields)
+    ]
+    if not made or not with_nodes:
+        return None
+    nodes = dict(_nodes(contents))
+    strays = [StrayPod(pod=f"{pod[0]}/{pod[1]}", node=node) for pod, node in nodes.items() if not simulated(node, made)]
+    return PodPlaces(simulated=len(nodes) - len(strays), elsewhere=len(strays), strays=tuple(strays[:STRAYS_SHOWN]))
+
+
+def simulated(node: str, made: Mapping[str, int]) -> bool:
+    """Return whether a node is one of the run's simulated nodes: ``<prefix>-<n>``, n below the prefix's number."""
+    prefix, _, number = node.rpartition("-")
+    return number.isdecimal() and str(int(number)) == number and int(number) < made.get(prefix, 0)
+
+
+def _shows_nodes(resource: str, fields: tuple[str, ...]) -> bool:
+    return resource == PODS and NODE in fields
+
+
+def _nodes(contents: Contents) -> Iterator[tuple[tuple[str, str, str], str]]:
+    """Yield ((namespace, name, uid), node) of every pod that was ever bound."""
+    for story in contents.watches.values():
+        if not _shows_nodes(story.opened.spec.resource, story.opened.spec.fields):
+            continue
+        for (namespace, name), events in story.objects.items():
+            for event in events:
+                if node := event.fields.get(NODE):
+                    yield (namespace, name, event.uid), str(node)
+
 
 RECORDINGS = "recordings"
 """Folder in a run's folder that holds its recordings, one for each test."""

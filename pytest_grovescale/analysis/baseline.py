@@ -17,9 +17,8 @@ from ..recording.records import Machine
 from . import figures
 from .comparability import backend_of
 from .phase_result import PhaseResult
-from .result import OPERATOR, Result, TestResult
+from .result import OPERATOR, Result, TestResult, last
 from .run_metrics import COUNTS, Unit, describe, metrics_of, units_of
-from .verdict import last
 
 SCHEMA_VERSION = 1
 

@@ -21,7 +21,7 @@ import msgspec
 
 from ..recording.worker_history import MIN_SCRAPES, Reading, WorkerHistory, spells, window
 from .controller_result import BlockedSpell, WorkerRow
-from .libraries import GO_LIBRARIES, GO_STANDARD
+from .profiles.functions import GO_LIBRARIES, GO_STANDARD
 from .reconcile_counters import LIBRARY_QUEUES
 from .result import StackGroup
 

@@ -16,8 +16,8 @@ import msgspec
 from .. import durations
 from ..errors import UsageError
 from ..recording.records import CgroupCpu, Closed, CoreTimes, CpuRead, MachineRead, Opened, PhaseEnded, PhaseStarted
-from .bottlenecks.cpu_clocks import API_SERVER, Window, demands
 from .controller_result import Saturation
+from .cpu import API_SERVER, Window, demands
 from .phase_result import Contention, CpuResult, PhaseResult
 from .reconciles import counter_of_phase
 from .recording_index import Contents, PhaseSpan

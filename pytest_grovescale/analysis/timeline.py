@@ -16,7 +16,7 @@ from ..recording.conditions import AVAILABLE_PATH, READY_PATH
 from ..recording.records import CpuRead, IncidentKind, ObjectSeen
 from .api_requests import counted, identity_of, roles
 from .disruptions import incidents_of
-from .metrics.curves import Curves, curves_of
+from .metrics.summary import Curves, curves_of
 from .phase_result import Clock, MarkResult, Outcome, PhaseResult
 from .recording_index import Contents, PhaseSpan, WatchStory
 from .result import TestResult

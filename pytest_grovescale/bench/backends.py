@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..analysis.backends import BackendsTable, backends_table, short
-from ..analysis.result import TestResult
-from ..analysis.verdict import last
+from ..analysis.result import TestResult, last
 from ..atomic_write import json_text
 from ..errors import ExitCode, UsageError
 from ..report import backends_table as report

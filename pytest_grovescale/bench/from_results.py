@@ -9,9 +9,8 @@ from typing import NamedTuple
 from ..analysis.comparability import differences, unlike
 from ..analysis.comparison import Comparison, ComparisonPlan, Pair, VariantRun, compare
 from ..analysis.contention import MAX_CONTENTION, contention_of_phases
-from ..analysis.result import TestResult
+from ..analysis.result import TestResult, last
 from ..analysis.run_metrics import default_gates, largest_of, metrics_of, saturated_phases
-from ..analysis.verdict import last
 from ..errors import UsageError
 from ..report import result_file
 from .measured import LATEST, broken

@@ -1,16 +1,27 @@
-"""``grovescale lint-metrics``: reports the faults in an endpoint's response. Needs no cluster."""
+"""``grovescale lint-metrics``: reports the faults in an endpoint's response. Needs no cluster.
+
+The response comes from a URL, a file or standard input; time and memory are bounded for any input.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import select
+import ssl
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from fnmatch import fnmatchcase
+from http import HTTPStatus
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
+import aiohttp
 import msgspec
 
-from .. import redaction
+from .. import __version__, redaction
 from ..analysis.metrics.snapshot import Surface, surface_of
 from ..checks import budgets, snapshot_checks
 from ..checks.metrics import lint as syntax
@@ -18,11 +29,164 @@ from ..checks.metrics.difference import difference
 from ..checks.metrics.families import Problem, Rule
 from ..checks.metrics.lint import LintRules, lint
 from ..checks.run import unknown
-from ..endpoints import Credentials
-from ..errors import ExitCode, ExpositionError, UsageError
+from ..endpoints import Address, Credentials, addressed, authorization, ssl_context
+from ..errors import ExitCode, ExpositionError, GrovescaleError, UsageError
+from ..exposition.body import ACCEPT_ENCODING, Body, Limits
+from ..exposition.reader import ACCEPT
 from ..recording.scraping.target import Redaction
 from ..report import lint as report
-from .fetch import STDIN, AnswerError, answer_of
+
+STDIN = "-"
+_PIECE = 1 << 16
+_GZIP = b"\x1f\x8b"
+_REFUSALS: dict[int, str] = {
+    HTTPStatus.UNAUTHORIZED: "It wants to know who asks: --bearer-token-file FILE.",
+    HTTPStatus.FORBIDDEN: "Who asks may not read this: its RBAC needs the path among nonResourceURLs.",
+    HTTPStatus.NOT_FOUND: "Check the path, often /metrics.",
+}
+
+
+class AnswerError(GrovescaleError):
+    """There is no response, or none that could be read completely."""
+
+
+class Answer(NamedTuple):
+    """A complete, decompressed body."""
+
+    body: bytes
+    content_type: str
+    """Empty for a file."""
+    encoding: str = ""
+    """Content-Encoding of the response as it came."""
+
+
+def answer_of(source: str, credentials: Credentials, *, timeout_s: float, limits: Limits | None = None) -> Answer:
+    """Return the contents of a URL, a file or ``-``. Raises AnswerError, UsageError."""
+    bounds = limits or Limits()
+    try:
+        if source.startswith(("http://", "https://")):
+            return asyncio.run(_fetched(addressed(source, credentials), timeout_s, bounds))
+        return Answer(_unpacked(_pieces(source, timeout_s), bounds), "")
+    except ExpositionError as error:
+        raise AnswerError(f"{source}: {error.message}", next_step=error.next_step) from None
+    except TimeoutError:
+        raise AnswerError(
+            f"{source}: no end of an answer within {timeout_s:g} s", next_step="Give it longer: --timeout SECONDS."
+        ) from None
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise AnswerError(
+            f"{source}: {error.certificate_error}",
+            next_step="For a certificate of an unknown authority: --ca FILE, or --insecure.",
+        ) from None
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise UsageError(f"{source}: {_reason(error)}", next_step=_hint(source)) from None
+    except (aiohttp.ClientError, OSError) as error:
+        raise AnswerError(f"{source}: {_reason(error)}", next_step=_hint(source)) from None
+
+
+async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer:
+    # Before there is anything to close: their files may be missing.
+    tls, let_in = _admission(address)
+    session = aiohttp.ClientSession(
+        headers={"User-Agent": f"grovescale/{__version__}", **let_in},
+        timeout=aiohttp.ClientTimeout(total=timeout_s),
+        # Decompressed here, up to a limit.
+        auto_decompress=False,
+    )
+    asking = session.get(
+        address.url,
+        headers={"Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
+        ssl=tls or True,
+        # A redirect may lead anywhere: the token must not leave its server.
+        allow_redirects=False,
+    )
+    async with session, asking as response:
+        if response.status != HTTPStatus.OK:
+            raise _refused(address.url, response)
+        encoding = response.headers.get("Content-Encoding", "")
+        body = Body(encoding, limits)
+        async for chunk in response.content.iter_any():
+            body.add(chunk)
+        return Answer(body.whole(), response.headers.get("Content-Type", ""), encoding)
+
+
+def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]:
+    """Return TLS settings and credential headers. Raises UsageError for an unreadable or invalid file."""
+    try:
+        let_in = authorization(address)
+    except (OSError, ValueError) as error:
+        raise _unusable({"--bearer-token-file": address.token_file}, error) from None
+    files = {"--ca": address.ca_file, "--cert": address.cert_file, "--key": address.key_file}
+    try:
+        return ssl_context(address), let_in
+    except (OSError, ValueError) as error:
+        raise _unusable(files, error) from None
+
+
+def _unusable(files: Mapping[str, str], error: Exception) -> UsageError:
+    """Return the error that names the file at fault; all candidates where Python does not report which one."""
+    missing = getattr(error, "filename", None)
+    blamed = [f"{option} {file}" for option, file in files.items() if file and missing in (None, file)]
+    if missing:
+        return UsageError(f"{' or '.join(blamed)}: {_reason(error)}")
+    return UsageError(
+        f"{' or '.join(blamed)}: not what is needed ({error})", next_step="Certificates and keys are PEM."
+    )
+
+
+def _refused(url: str, response: aiohttp.ClientResponse) -> AnswerError:
+    to = response.headers.get("Location", "")
+    return AnswerError(
+        f"{url}: HTTP {response.status} {response.reason or ''}".rstrip(),
+        next_step=f"It leads to {to}: name that instead." if to else _REFUSALS.get(response.status, ""),
+    )
+
+
+def _unpacked(pieces: Iterator[bytes], limits: Limits) -> bytes:
+    body: Body | None = None
+    for piece in pieces:
+        body = body or Body("gzip" if piece.startswith(_GZIP) else "", limits)
+        body.add(piece)
+    return body.whole() if body is not None else b""
+
+
+def _pieces(source: str, timeout_s: float) -> Iterator[bytes]:
+    """Yield the contents of a file or pipe. Raises TimeoutError when its end does not come in time, and OSError."""
+    if source == STDIN:
+        yield from _read(sys.stdin.fileno(), timeout_s)
+        return
+    # Non-blocking: do not wait for a writer of a named pipe.
+    descriptor = os.open(Path(source), os.O_RDONLY | os.O_NONBLOCK)
+    with closing(os.fdopen(descriptor, "rb", buffering=0)):
+        yield from _read(descriptor, timeout_s)
+
+
+def _read(descriptor: int, timeout_s: float) -> Iterator[bytes]:
+    end = time.monotonic() + timeout_s
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        piece = os.read(descriptor, _PIECE)
+        if not piece:
+            return
+        yield piece
+
+
+def _reason(error: Exception) -> str:
+    """Return the operating system's error message, without the wrapping messages of the libraries."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(cause, OSError) and cause.errno is not None:
+        # asyncio words a refused connection differently; an unknown host has a negative number.
+        return os.strerror(cause.errno) if cause.errno > 0 else str(cause.strerror)
+    return str(cause) or type(cause).__name__
+
+
+def _hint(source: str) -> str:
+    is_url = source.startswith(("http://", "https://"))
+    if not is_url and not Path(source).exists() and (":" in source or "/metrics" in source):
+        return f"For an endpoint write http://{source}."
+    return ""
 
 
 class LintWanted(msgspec.Struct, frozen=True, kw_only=True):

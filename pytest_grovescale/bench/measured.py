@@ -11,9 +11,8 @@ from ..analysis.analyse import contents_of
 from ..analysis.comparison import VariantRun
 from ..analysis.contention import OF_CONTENTION, RunContention, contention_of_run
 from ..analysis.recording_index import Contents
-from ..analysis.result import TestResult
+from ..analysis.result import TestResult, last
 from ..analysis.run_metrics import OF_NOOP, metrics_of, phase_of, saturated_phases, windows_of
-from ..analysis.verdict import last
 from ..errors import ClusterError, RecordingError
 from ..recording import journal
 from ..report import result_file

@@ -8,7 +8,6 @@ from .api_requests import ApiRequests as ApiRequests
 from .cpu_memory import Cpu as Cpu
 from .cpu_memory import Rss as Rss
 from .grep498 import Grep498 as Grep498
-from .hot_loop import HotLoop as HotLoop
 from .idle import IdleCpu as IdleCpu
 from .idle import IdleRequests as IdleRequests
 from .metrics.blocked_workers import NoBlockedWorkers as NoBlockedWorkers
@@ -26,10 +25,11 @@ from .metrics.preinitialized_series import PreinitializedSeries as Preinitialize
 from .metrics.series import Series as Series
 from .metrics.series import SeriesGrowth as SeriesGrowth
 from .milestone import Milestone as Milestone
+from .noop import NoopCpu as NoopCpu
 from .noop import NoopReads as NoopReads
 from .noop import NoopReconciles as NoopReconciles
 from .noop import NoopWrites as NoopWrites
-from .noop_cpu import NoopCpu as NoopCpu
+from .reconciles import HotLoop as HotLoop
 from .reconciles import Reconciles as Reconciles
 from .regression import Regression as Regression
 from .scaling import Scales as Scales

@@ -15,8 +15,7 @@ from ..analysis.api_requests import FAMILY
 from ..analysis.phase_result import ApiRow, PhaseResult
 from ..analysis.result import OPERATOR, TestResult
 from ..errors import NotMeasuredError
-from .check import Check, CheckArgumentError, not_negative
-from .outcome import Outcome, against, at_most
+from .check import Check, CheckArgumentError, Outcome, against, at_most, not_negative
 from .run import Run, named_phase, unfinished, unknown
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")

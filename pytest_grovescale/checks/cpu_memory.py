@@ -14,8 +14,7 @@ from ..analysis.result import TestResult
 from ..errors import NotMeasuredError
 from ..quantity import memory_bytes
 from .api_requests import for_each, objects_of
-from .check import Check, Duration, Size, duration, not_negative, size
-from .outcome import Outcome, at_most, shown
+from .check import Check, Duration, Outcome, Size, at_most, duration, not_negative, shown, size
 from .run import Run, named_phase, unfinished
 
 

@@ -20,8 +20,7 @@ from ..analysis.idle_baseline import refuse_profiled
 from ..analysis.result import TestResult
 from ..errors import NotMeasuredError
 from .api_requests import ROWS_SHOWN, for_each, objects_of
-from .check import Check, Duration, duration, not_negative, periods
-from .outcome import Outcome, at_most, shown
+from .check import Check, Duration, Outcome, at_most, duration, not_negative, periods, shown
 from .run import Run
 
 _KINDS: dict[str, tuple[IdleKind, ...]] = {

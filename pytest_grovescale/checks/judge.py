@@ -16,15 +16,13 @@ from ..analysis.contention import sentence
 from ..analysis.disruptions import early_end
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.phase_result import Disruption, PhaseResult
-from ..analysis.result import CheckResult, Result, TestResult
-from ..analysis.verdict import last, verdict_of, worst_of
+from ..analysis.result import CheckResult, Result, TestResult, last, verdict_of, worst_of
 from ..errors import GrovescaleError, NotMeasuredError, UsageError
 from ..recording.records import CheckDeclared
-from .check import Check, decode, id_of, text_of
-from .default_checks import with_defaults
+from .budgets import with_defaults
+from .check import Check, Outcome, decode, id_of, text_of
 from .metrics.builtin_duplicates import with_verdicts
 from .milestone import Milestone
-from .outcome import Outcome
 from .run import Baselines, Profiles, Run
 from .scaling import of_sweep
 

@@ -8,8 +8,7 @@ from .. import durations
 from ..analysis.phase_result import MilestoneResult, PhaseResult
 from ..analysis.result import TestResult
 from ..errors import NotMeasuredError, UsageError
-from .check import Check, CheckArgumentError, Duration, duration, not_negative, one_of
-from .outcome import Outcome, Unit, at_most, shown
+from .check import Check, CheckArgumentError, Duration, Outcome, Unit, at_most, duration, not_negative, one_of, shown
 from .run import Run, named_phase, unknown
 
 

@@ -7,8 +7,7 @@ import statistics
 
 from ..analysis.run_metrics import COUNTS, describe, metrics_of, phase_of, units_of
 from ..errors import NotMeasuredError
-from .check import Check, CheckArgumentError, not_negative
-from .outcome import Outcome, at_most
+from .check import Check, CheckArgumentError, Outcome, at_most, not_negative
 from .run import Run, unknown
 
 LEAST_RUNS = 3

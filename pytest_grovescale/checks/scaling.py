@@ -9,8 +9,7 @@ from ..analysis.run_metrics import describe
 from ..analysis.scaling import ScalingFit, Sweep
 from ..errors import NotMeasuredError
 from ..recording.records import CheckDeclared
-from .check import Check, CheckArgumentError, decode, not_negative, tag_of, text_of
-from .outcome import Outcome
+from .check import Check, CheckArgumentError, Outcome, decode, not_negative, tag_of, text_of
 from .run import Run, unknown
 
 

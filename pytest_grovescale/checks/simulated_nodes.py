@@ -6,8 +6,7 @@ A pod on a real node is started for real: it pulls an image, uses the machine's 
 from __future__ import annotations
 
 from ..errors import NotMeasuredError
-from .check import Check
-from .outcome import Outcome, at_most
+from .check import Check, Outcome, at_most
 from .run import Run
 
 REMEDY = "Let its template ask for simulated nodes: their labels in nodeSelector or nodeAffinity, and their taint."

@@ -61,7 +61,7 @@ def documents() -> dict[str, Document]:
     from ..report.lint import LintDocument
     from ..scaffold.doctor import DoctorFile
     from ..selftest.commands import PowerFile
-    from ..selftest.matrix_table import MatrixFile
+    from ..selftest.matrix import MatrixFile
 
     return {
         "backends": Document("backends", BackendsTable),

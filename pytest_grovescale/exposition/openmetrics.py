@@ -15,7 +15,7 @@ from typing import NamedTuple, get_args
 from ..errors import ExpositionError
 from .body import Limits
 from .families import CLASSIC_LABEL, CLASSIC_NAME, Exposition, Family, MetricType, family_of, parse, text, unescaped
-from .sample_lines import NUMBER, QUOTED, SampleLines, whole_lines, wrong, wrong_comment
+from .text import NUMBER, QUOTED, SampleLines, whole_lines, wrong, wrong_comment
 
 _TIME = r"-?[0-9]++(?:\.[0-9]*+)?(?:[eE][+-]?[0-9]{1,3})?"
 _LABEL = rf'(?:{CLASSIC_LABEL.pattern}|"(?:[^"\\]++|\\.)*+")="(?:[^"\\]++|\\.)*+"'

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .families import CLASSIC_LABEL, CLASSIC_NAME
 from .reader import Format, format_of
-from .sample_lines import NUMBER
+from .text import NUMBER
 
 _TYPES = ("counter", "gauge", "histogram", "summary", "untyped")
 _TYPE = re.compile(rf'#[ \t]+TYPE[ \t]+(?:{CLASSIC_NAME.pattern}|"(?:[^"\\]|\\.)*")[ \t]?(.*)', re.DOTALL)

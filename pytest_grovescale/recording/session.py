@@ -17,14 +17,13 @@ from ..kube.client import Client
 from ..procfs import Identity, started_ticks
 from . import protocol
 from .audit_log import AuditLog
-from .followed_kinds import FollowedKinds
-from .followed_pods import PodFollowers
+from .followed_objects import FollowedKinds, PodFollowers
 from .injected_faults import InjectedFaults
 from .journal import Writer
 from .phases import Phases
 from .process_table import Roster
 from .profiling.captures import Captures
-from .profiling.profiler_endpoint import at_leader
+from .profiling.pprof import at_leader
 from .profiling.stacks import BlockedWorkers
 from .protocol import Answer, RecorderConfig
 from .record_writer import Ledger, RecorderClock

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit, urlunsplit
 
-from .escapes import escaped
 from .forms import without_encoded, without_forms
-from .known_values import conceal, concealed, without_known
-from .named_values import without_named
-from .names import REDACTED, secrecy_of, secret_name, spared
+from .named_values import REDACTED, harmless, secrecy_of, secret_name, spared, without_named
 
 __all__ = [
     "REDACTED",
@@ -38,12 +36,80 @@ __all__ = [
 
 V = TypeVar("V")
 
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+"""C0 but tab and newline, DEL, C1, characters that are invisible or change a line's direction, and lone surrogates."""
+_CI_COMMAND = re.compile(
+    # GitHub and similar systems at a line's beginning, wherever that will be; its older form and Azure's anywhere in
+    # a line.
+    r"(?:^|(?<=\s)):(?=:[A-Za-z][\w.-]*(?:::|[ \t]))|#(?=#(?:vso|teamcity)?\[)|#(?=#teamcity\[)",
+    re.MULTILINE,
+)
+
+
+def _visible(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if match[0] == "\r":
+        return "\\r"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _escaped(found: str) -> str:
+    """Return text without cursor movements, invisible characters and CI commands; tabs and newlines stay."""
+    if not found.isprintable():
+        found = _CONTROL.sub(_visible, found.replace("\r\n", "\n"))
+    return _CI_COMMAND.sub(_visible, found) if "::" in found or "##" in found else found
+
+
+_LEAST_PLAIN, _LEAST = 12, 6
+_concealed: dict[str, re.Pattern[str]] = {}
+"""Form of a value → pattern that matches it as a whole word."""
+
+
+def conceal(*values: str) -> None:
+    """Remove these values from all later texts of this process, with their base64, URL and JSON forms.
+
+    A process-wide list, like a CI system's masks: a secret that was given for one purpose appears in texts of any
+    other. Values that are frequent in ordinary text (short ones, numbers, single words) are ignored.
+    """
+    for value in values:
+        for form in _forms(value.strip()):
+            if form not in _concealed:
+                _concealed[form] = re.compile(rf"(?<![A-Za-z0-9]){re.escape(form)}={{0,2}}(?![A-Za-z0-9])")
+
+
+def concealed() -> list[str]:
+    """Return the concealed values, for another process of the same run: pass them through a pipe only."""
+    return sorted(_concealed)
+
+
+def _forms(value: str) -> Iterator[str]:
+    short = len(value) < _LEAST
+    plain = value.isalpha() and value.islower() and len(value) < _LEAST_PLAIN
+    # A key over several lines is detected by its form.
+    if short or plain or value.isdigit() or "\n" in value or harmless(value):
+        return
+    yield value
+    yield base64.b64encode(value.encode(errors="surrogateescape")).decode().rstrip("=")
+    yield quote(value, safe="", errors="replace")
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+def _without_known(found: str) -> str:
+    """Return text without the concealed values."""
+    # Longest first: one may be part of another.
+    for form in sorted((form for form in _concealed if form in found), key=len, reverse=True):
+        found = _concealed[form].sub(REDACTED, found)
+    return found
+
+
 _DEPTH = 3
 """How often text is decoded that was base64 inside base64."""
 
 
 def _without_secrets(found: str, depth: int = 0) -> str:
-    found = without_known(found)
+    found = _without_known(found)
     lower = found.lower()
     found = without_named(without_forms(found, lower), lower)
     return without_encoded(
@@ -57,7 +123,7 @@ def text(found: str) -> str:
     Tabs and newlines stay; pass text of several lines as a whole, since keys span lines. Redacting twice changes
     nothing.
     """
-    return _without_secrets(escaped(found)) if found else found
+    return _without_secrets(_escaped(found)) if found else found
 
 
 def has_credentials(line: str) -> bool:

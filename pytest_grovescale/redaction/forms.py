@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Callable
 
-from .names import REDACTED, has, kept_name
+from .named_values import REDACTED, has, kept_name
 
 _BLOB_HINT = re.compile(r"[A-Za-z0-9+/]{20}|[A-Za-z0-9_-]{40}")
 _PEM = "-----BEGIN[ ][A-Z0-9 ]*PRIVATE[ ]KEY(?:[ ]BLOCK)?-----"

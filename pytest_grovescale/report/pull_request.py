@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..analysis.comparison_plan import ComparisonVerdict
 from ..analysis.result import Result, TestResult
-from ..checks.outcome import headline
+from ..checks.check import headline
 
 _LEVELS = {"fail": "error", "inconclusive": "warning"}
 _OF_COMPARISON = {"regression": "error", "broken": "error", "inconclusive": "warning"}

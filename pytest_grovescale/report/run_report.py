@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.phase_result import MilestoneResult, PhaseResult
 from ..analysis.result import Result, TestResult
-from . import faults_table, findings_table, summary
+from . import findings_table, summary, traffic_table
 from .bottleneck_table import answers, bottlenecks, heading, stack_lines, workers
 from .checks_table import checks
 from .cycles_table import cycles
@@ -15,8 +15,8 @@ from .format import NONE, bytes_, count, escape, milliseconds, percent, plain, s
 from .function_table import profiles
 from .idle_table import idle
 from .metric_table import metrics
+from .summary import cpu_cell, incident, scraped_note
 from .traffic_table import per_object, traffic
-from .validity_notes import cpu_cell, incident, scraped_note
 
 _TONE: dict[str, Tone] = {
     "passed": "good",
@@ -70,7 +70,7 @@ def _overview(test: TestResult, most: int) -> Iterator[Block]:
     noop = [line for line, _ in summary.noop_lines(test)]
     for line in filter(
         None,
-        (summary.main_cause(test), faults_table.line(test.phases), summary.peak_memory(test), *noop[:_NOOPS_SHOWN]),
+        (summary.main_cause(test), traffic_table.line(test.phases), summary.peak_memory(test), *noop[:_NOOPS_SHOWN]),
     ):
         yield Line(line)
     yield Line(summary.environment(test), "quiet")
@@ -99,7 +99,7 @@ def _report(test: TestResult) -> Iterator[Block]:
         for phases in _few(test.phases):
             yield from _cpu_table(phases)
         yield from traffic(test.phases)
-        yield from faults_table.faults(test.phases)
+        yield from traffic_table.faults(test.phases)
         yield from per_object(test)
         yield from idle(test)
         for phases in _few(test.phases):

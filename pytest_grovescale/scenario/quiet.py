@@ -12,8 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from .. import durations
-from ..analysis.bottlenecks.cpu_clocks import API_SERVER
 from ..analysis.contention import OTHERS_LIMIT
+from ..analysis.cpu import API_SERVER
 from ..procfs import Identity, identity
 from ..recording.machine import MachineReader
 from ..recording.process_table import ProcessesFile, usage

@@ -12,9 +12,8 @@ from .. import durations, redaction
 from ..analysis.milestones import FLOOR, floor_detail
 from ..analysis.result import CheckResult, TestResult
 from ..checks.budgets import TEST
-from ..checks.check import Bundle, Check, encode, text_of
+from ..checks.check import Bundle, Check, encode, failure, line, text_of
 from ..checks.judge import judge
-from ..checks.outcome import failure, line
 from ..cluster import nodes
 from ..cluster.handle import Cluster
 from ..errors import InconclusiveWarning, UsageError

@@ -21,7 +21,7 @@ from ..errors import ExitCode, UsageError
 from ..report import document as report
 from ..report.document import Block, Column, Gap, Line, Table
 from ..report.format import count, percent
-from . import matrix, matrix_runs, matrix_table
+from . import matrix, matrix_runs
 from .matrix import CLEAN, Asked, Cell
 from .matrix_runs import REFERENCE, SCENARIO, TEST, Runs
 from .power import (
@@ -218,11 +218,9 @@ def selftest_defects(
             cells = sorted(found, key=lambda cell: names.index(cell.defect))
     finally:
         screen.close()
-    shown = report.text(matrix_table.blocks(expected, cells), width=matrix_table.WIDTH, color=color).rstrip("\n")
-    write(json_text(matrix_table.document(cells)) if json else shown)
-    screen.say(
-        "wrote " + ", ".join(os.path.relpath(file) for file in matrix_table.write_files(folder, expected, cells))
-    )
+    shown = report.text(matrix.blocks(expected, cells), width=matrix.WIDTH, color=color).rstrip("\n")
+    write(json_text(matrix.document(cells)) if json else shown)
+    screen.say("wrote " + ", ".join(os.path.relpath(file) for file in matrix.write_files(folder, expected, cells)))
     return ExitCode.PASSED if all(cell.holds for cell in cells) else ExitCode.FAILED
 
 

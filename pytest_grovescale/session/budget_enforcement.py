@@ -8,8 +8,8 @@ import pytest
 
 from ..checks import NoTestLeakage, SimulatedNodesOnly
 from ..checks.budgets import TEST, Declared
+from ..checks.check import failure, line, verdict_lines
 from ..checks.judge import judge_all, with_findings
-from ..checks.outcome import failure, line, verdict_lines
 from ..cluster.handle import Cluster
 from ..errors import (
     CheckFailed,

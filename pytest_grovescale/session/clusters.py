@@ -1,18 +1,22 @@
 """The cluster of a session's tests: joined or started on request, and left when a test needs another one.
 
 With xdist the workers share one by its name: the first that needs it starts it, the others join, and it ends with the
-last of their leases. Or each worker has its own.
+last of their leases. Or each worker has its own. Where other sessions use a cluster, too, a test locks it; local tests
+use the machine lock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 
-from ..cluster import handle, launch, state
+from ..cluster import handle, launch, lease_lock, state
 from ..cluster.backend import backend
 from ..cluster.definition import ClusterDefinition, load_definition
 from ..cluster.handle import Cluster
 from ..errors import UsageError
+from ..kube.client import Client
+from ..kube.portal import Portal
 from ..operator.pods.definition import refuse_where_none_run
 from ..operator.schema import OperatorDefinition
 from ..options import Settings
@@ -127,3 +131,35 @@ def end_all(run_id: str) -> None:
     for name in state.names():
         if name.startswith(f"run-{run_id}-"):
             handle.stop(name)
+
+
+Lost = Callable[[], str]
+"""Returns why a test lost its lock; an empty text if it did not."""
+
+
+def never_lost() -> str:
+    """Return an empty text, for a cluster without other users."""
+    return ""
+
+
+@contextlib.contextmanager
+def locked(
+    cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: lease_lock.Say
+) -> Iterator[Lost]:
+    """Hold a test's lock on its cluster for the length of the block.
+
+    ``alone``: the test measures; ``operator``: it uses one of this machine's. Raises ClusterError, ApiError.
+    """
+    if not cluster.others_use_it:
+        yield never_lost
+        return
+    loop = portal()
+    client = Client(cluster.access_as("harness"), user_agent="grovescale-turns", connections=2)
+    loop.run(client.open())
+    turn = lease_lock.SharedTurn(client, lease_lock.claim(alone=alone, operator=operator, cluster=cluster.name))
+    try:
+        loop.run(turn.take(say))
+        yield lambda: loop.run(turn.lost())
+    finally:
+        loop.run(turn.give_back(say))
+        loop.run(client.close())

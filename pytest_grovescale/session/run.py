@@ -28,8 +28,7 @@ from ..scenario.running_test import RunningTest
 from ..scenario.scale import Scale
 from ..storage import explained, raised_here
 from . import budget_enforcement, clusters, test_run
-from .cluster_lock import Lost, locked, never_lost
-from .clusters import Clusters
+from .clusters import Clusters, Lost, locked, never_lost
 from .context import Session, open_screen
 from .error_translation import translated_errors
 from .operators import Operators

@@ -18,8 +18,8 @@ from ..operator.handle import Operator
 from ..operator.pods.operator import OperatorPods
 from ..operator.schema import Served
 from ..prometheus.opening import Target
-from ..recording.followed_pods import PODS
-from ..recording.profiling.plan import Profiler, plan
+from ..recording.followed_objects import PODS
+from ..recording.profiling.captures import Profiler, plan
 from ..recording.protocol import PodsToFollow
 from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
 from ..recording.scrape_targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService

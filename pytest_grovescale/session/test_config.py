@@ -13,13 +13,13 @@ from .. import durations
 from ..analysis.findings import RULES
 from ..analysis.result import NO_OPERATOR
 from ..bench.target_test import Subject
-from ..checks import default_checks
+from ..checks import budgets
 from ..cluster.definition import ClusterDefinition
 from ..definitions import where
 from ..errors import DefinitionError, UsageError
 from ..operator.definition import OperatorDefinition, load
 from ..options import Settings
-from ..recording.profiling.plan import Profiler
+from ..recording.profiling.captures import Profiler
 from ..suggestions import did_you_mean
 from . import test_code
 from .stash_keys import FAULTS
@@ -100,7 +100,7 @@ class ItemConfig(NamedTuple):
 
 def with_known_rules(definition: OperatorDefinition) -> OperatorDefinition:
     """Return a definition as it is. Raises DefinitionError, with its line, for an unknown rule of findings."""
-    known = [*RULES, *default_checks.ids()]
+    known = [*RULES, *budgets.ids()]
     for rule, reason in definition.findings.items():
         place = where(Path(definition.source), ("findings", rule))
         if rule not in known:

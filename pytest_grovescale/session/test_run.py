@@ -29,7 +29,7 @@ from ..operator.handle import Operator
 from ..operator.manifests import Object
 from ..operator.schema import OperatorDefinition
 from ..prometheus.statistics import Live
-from ..recording.profiling.plan import Profiler
+from ..recording.profiling.captures import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
 from ..recording.records import TestOutcome
 from ..scenario import driver_protocol
@@ -40,7 +40,7 @@ from ..suggestions import with_all
 from ..workload import namespace
 from . import recordings, target_discovery, test_code
 from .budget_enforcement import held_to_simulated_nodes
-from .cluster_lock import Lost
+from .clusters import Lost
 from .context import Session
 from .error_translation import translated_errors
 from .recordings import processes_files, start_recorder

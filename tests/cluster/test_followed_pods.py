@@ -14,7 +14,7 @@ from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.kube.resources import Resource
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.followed_pods import LEASES, PODS
+from pytest_grovescale.recording.followed_objects import LEASES, PODS
 from pytest_grovescale.recording.protocol import IncidentSeen, PodsToFollow
 from pytest_grovescale.recording.recorder import Recorder
 from pytest_grovescale.recording.records import IncidentKind, SourceFailed

@@ -17,7 +17,6 @@ from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.errors import from_response
 from pytest_grovescale.recording.conditions import WatchSpec
 from pytest_grovescale.recording.watches import check_readable
-from pytest_grovescale.redaction import known_values
 
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl-_x"
 KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIexample\n-----END EC PRIVATE KEY-----"
@@ -31,7 +30,7 @@ def b64(text: str) -> str:
 @pytest.fixture
 def concealing(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is concealed in the test is forgotten after it."""
-    monkeypatch.setattr(known_values, "_concealed", {})
+    monkeypatch.setattr(redaction, "_concealed", {})
 
 
 # ---- credentials go

@@ -10,10 +10,10 @@ from typing import NamedTuple
 from ...recording.records import Request
 from ..api_requests import SYSTEM_ACCOUNTS, roles
 from ..controller_result import Saturation
+from ..cpu import API_SERVER, Demand, Window, api_server_seconds, demands, windows_of
 from ..phase_result import BottleneckRow, CpuResult, Suspect
 from ..recording_index import Contents, PhaseSpan
 from ..result import OPERATOR
-from .cpu_clocks import API_SERVER, Demand, Window, api_server_seconds, demands, windows_of
 from .operator_activity import (
     LIMITER,
     QUEUED,

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from ...recording.records import Request
 from ...recording.worker_history import Reading, WorkerHistory
 from ..api_requests import category_of, counted
+from ..cpu import Window, demands
 from ..reconcile_counters import LIBRARY_QUEUES
 from ..recording_index import Contents, PhaseSpan, WallClock
 from ..result import OPERATOR
-from .cpu_clocks import Window, demands
 
 _S = 1_000_000_000
 _LEAST_S = 8

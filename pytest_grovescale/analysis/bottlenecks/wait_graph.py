@@ -13,9 +13,9 @@ from ...recording.evaluation import count_leaves
 from ...recording.records import ObjectSeen, Request
 from ..api_requests import HARNESS
 from ..audit_times import changes_object, namespace_of
+from ..cpu import Demand, Window
 from ..recording_index import Contents, Owned, PhaseSpan, WatchStory
 from ..result import OPERATOR
-from .cpu_clocks import Demand, Window
 
 _MARKED = "metadata.deletionTimestamp"
 _DELETES = frozenset({"delete", "deletecollection"})

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ..cycles import warm_up_of
 from ..result import CycleResult, Finding
-from ..statistics.slope import Line, line
+from ..scaling import Line, line
 from .observed import Observed
 
 ID = "cycles"

@@ -20,7 +20,7 @@ from .. import contention
 from ..api_faults import ApiFaults
 from ..api_requests import HARNESS, category_of, counted, open_watches
 from ..audit_times import changes_object
-from ..bottlenecks.cpu_clocks import API_SERVER
+from ..cpu import API_SERVER
 from ..metrics.history import TargetHistory
 from ..phase_result import PhaseResult
 from ..reconcile_counters import counters_of

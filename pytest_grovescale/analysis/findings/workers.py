@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ...exposition.families import parse
-from ..bottlenecks.cpu_clocks import API_SERVER
+from ..cpu import API_SERVER
 from ..phase_result import PhaseResult
 from ..result import OPERATOR, Finding
 from .observed import Observed, Span, rate_limited

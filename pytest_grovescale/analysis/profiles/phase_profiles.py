@@ -14,8 +14,7 @@ from ...errors import RecordingError, UsageError
 from ...recording.records import ProfileKind, ProfileTaken
 from ..phase_result import PhaseResult, ProfileResult
 from ..recording_index import Contents, PhaseSpan
-from ..result import Result, TestResult
-from ..verdict import last
+from ..result import Result, TestResult, last
 from . import folded, pprof
 from .functions import MAX_UNREADABLE, PYSPY_HZ, TOP, function_table, independent, problem_of
 from .stacks import StackCounter, Stacks, speedscope

@@ -16,8 +16,7 @@ from ...analysis.controller_result import WorkerRow
 from ...analysis.result import TestResult
 from ...errors import NotMeasuredError
 from ...recording.worker_history import MIN_SCRAPES, Dump, WorkerHistory
-from ..check import Duration, duration
-from ..outcome import Outcome
+from ..check import Duration, Outcome, duration
 from ..run import Run, named_phase
 from .target import TargetCheck
 

@@ -11,8 +11,7 @@ import msgspec
 from ...analysis.profiles.functions import wilson
 from ...errors import NotMeasuredError
 from ...exposition.families import text
-from ..check import share
-from ..outcome import Outcome, at_most, first
+from ..check import Outcome, at_most, first, share
 from ..run import Run
 from .families import Problem, Served, chosen, number
 from .target import TargetCheck

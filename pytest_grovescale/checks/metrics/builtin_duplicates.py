@@ -22,7 +22,7 @@ from ...analysis.result import OPERATOR, FamilyVerdict, TargetSummary, TestResul
 from ...errors import NotMeasuredError
 from ...exposition.families import LIBRARIES, MetricType, Series
 from ...recording.records import Scraped
-from ..outcome import MOST, Outcome
+from ..check import MOST, Outcome
 from ..run import Run
 from .families import Problem, Served, builtin, builtins, written
 from .labels import UNBOUNDED

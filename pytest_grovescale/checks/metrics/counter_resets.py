@@ -8,8 +8,7 @@ from ...analysis.metrics.counters import Reset, counting, resets, restarts
 from ...analysis.metrics.history import TargetHistory, TypeChange
 from ...errors import NotMeasuredError
 from ...exposition.families import parse
-from ..check import not_negative
-from ..outcome import Outcome, at_most, first, shown
+from ..check import Outcome, at_most, first, not_negative, shown
 from ..run import Run
 from .target import TargetCheck
 

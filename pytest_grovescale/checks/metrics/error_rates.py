@@ -16,8 +16,7 @@ from ...analysis.result import TestResult
 from ...errors import NotMeasuredError
 from ...exposition.families import parse
 from ...recording.records import FaultKind
-from ..check import Check, not_negative, share
-from ..outcome import Outcome, at_most
+from ..check import Check, Outcome, at_most, not_negative, share
 from ..run import Run, named_phase, unfinished
 from .target import TargetCheck
 

@@ -13,7 +13,7 @@ from ...analysis.result import OPERATOR
 from ...errors import NotMeasuredError, RecordingError
 from ...exposition.families import Series
 from ...recording.worker_history import Dump
-from ..outcome import Outcome, at_most, first
+from ..check import Outcome, at_most, first
 from ..run import Profiles, Run
 from .families import Problem, Served, own, written
 from .target import OwnFamiliesCheck, unread

@@ -15,8 +15,7 @@ from ...analysis.metrics.history import TargetHistory
 from ...analysis.metrics.idleness import rests, workers
 from ...analysis.metrics.selectors import ExpressionError
 from ...errors import NotMeasuredError
-from ..check import CheckArgumentError, not_negative
-from ..outcome import Outcome, shown
+from ..check import CheckArgumentError, Outcome, not_negative, shown
 from ..run import Run
 from .target import TargetCheck
 

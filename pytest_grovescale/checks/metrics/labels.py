@@ -12,8 +12,7 @@ import msgspec
 
 from ...exposition.families import Series
 from ...redaction import REDACTED
-from ..check import CheckArgumentError
-from ..outcome import Outcome, at_most, first
+from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
 from .series import none_served

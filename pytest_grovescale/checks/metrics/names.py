@@ -14,7 +14,7 @@ import msgspec
 
 from ...errors import NotMeasuredError
 from ...exposition.families import CLASSIC_NAME, MetricType
-from ..outcome import Outcome, at_most, first
+from ..check import Outcome, at_most, first
 from ..run import Run
 from .families import Problem, Rule, Served, line, own, written
 from .target import OwnFamiliesCheck, unread

@@ -9,7 +9,7 @@ from ...analysis.metrics.snapshot import Surface
 from ...analysis.metrics.test_leakage import traces, untracked
 from ...errors import NotMeasuredError
 from ...exposition.families import family_of, parse
-from ..outcome import MOST, Outcome
+from ..check import MOST, Outcome
 from ..run import Run
 from .families import builtin
 from .target import OwnFamiliesCheck

@@ -14,8 +14,7 @@ from ...analysis.metrics.history import TargetHistory
 from ...analysis.metrics.idleness import has_worked
 from ...errors import NotMeasuredError
 from ...exposition.families import family_of, parse, text
-from ..check import CheckArgumentError
-from ..outcome import Outcome, at_most, first
+from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run, unknown
 from .families import RESERVED, fits
 from .target import TargetCheck, ValuesOf, check_selectors, values_of

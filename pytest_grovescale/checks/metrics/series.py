@@ -10,11 +10,10 @@ from typing import Literal, NamedTuple
 from ...analysis.metrics.history import ObjectsSeen, TargetHistory
 from ...analysis.metrics.summary import series_by_family
 from ...analysis.result import Severity, TestResult
-from ...analysis.statistics.slope import line
+from ...analysis.scaling import line
 from ...errors import NotMeasuredError
 from ...exposition.families import family_of, parse
-from ..check import not_negative
-from ..outcome import Outcome, at_most, first
+from ..check import Outcome, at_most, first, not_negative
 from ..run import Run
 from .families import Problem, Served, chosen, fits, served, written
 from .target import TargetCheck, unread

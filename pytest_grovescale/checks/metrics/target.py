@@ -11,8 +11,7 @@ from ...analysis.metrics.history import TargetHistory
 from ...analysis.metrics.selectors import selector
 from ...analysis.result import OPERATOR
 from ...errors import NotMeasuredError
-from ..check import Check, some_judged
-from ..outcome import Outcome
+from ..check import Check, Outcome, some_judged
 from ..run import Run
 
 _WORST_FIRST = ("fail", "inconclusive", "pass")

@@ -12,7 +12,7 @@ from ..records import AnyRecord, CpuRead, PhaseEnded, PhaseStarted, Scraped
 from ..worker_history import OPERATOR, WorkerHistory, blocked_now
 from . import pprof, pyspy
 from .capture import ProfileFailed
-from .profiler_endpoint import AnyAddress, Exchange, Reach, on_this_host
+from .pprof import AnyAddress, Exchange, Reach, on_this_host
 
 LIMIT_S = 5.0
 """Time limit of a dump, s: it delays the end of a phase that is already late."""

@@ -17,7 +17,7 @@ from ...kube.resources import Resource
 from ...operator.placeholders import fill
 from ...operator.schema import FurtherTarget, InCluster, Served, Service
 from ...procfs import Identity, descendants, ports_of
-from ..followed_pods import PODS, Following
+from ..followed_objects import PODS, Following
 from ..record_writer import Ledger
 from ..scrape_targets import AnyPlace, AtUrl, OfFollowed, OfPods, OfProcess, OfService
 from .connections import Where

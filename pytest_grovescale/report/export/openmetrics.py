@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from ...analysis.api_requests import counted
 from ...exposition.families import text
-from ...exposition.sample_lines import written
+from ...exposition.text import written
 from ...recording import records as rec
 from .recording_state import RecordingState
 

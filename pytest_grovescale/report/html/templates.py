@@ -24,18 +24,17 @@ from ...analysis.bottlenecks.attribution import ACROSS, AT_MOST
 from ...analysis.phase_result import CpuResult, PhaseResult
 from ...analysis.result import TestResult
 from ...analysis.timeline import Timeline
-from ...checks.outcome import headline
+from ...checks.check import headline
 from .. import (
     bottleneck_table,
     checks_table,
     comparison_table,
-    faults_table,
     findings_table,
     format,
     idle_table,
     metric_table,
+    summary,
     traffic_table,
-    validity_notes,
 )
 from ..comparison_table import SINGLE
 from ..document import Table
@@ -180,7 +179,7 @@ def environment() -> jinja2.Environment:
         "three": format.three,
         "figure": format.figure,
         "suspect": bottleneck_table.NAMES.__getitem__,
-        "incident": validity_notes.INCIDENTS.__getitem__,
+        "incident": summary.INCIDENTS.__getitem__,
     }
     found.globals |= {
         "NONE": format.NONE,
@@ -197,7 +196,7 @@ def environment() -> jinja2.Environment:
         "by_verdict": checks_table.by_verdict,
         "sums": checks_table.sums,
         "finding_sums": findings_table.sums,
-        "faults": faults_table,
+        "faults": traffic_table,
         "ACROSS": ACROSS,
         "AT_MOST": AT_MOST,
         "how_far": how_far,
@@ -206,10 +205,10 @@ def environment() -> jinja2.Environment:
         "verdict_in_words": metric_table.in_words,
         "interval": interval,
         "noop": figures.noop,
-        "OWN_COUNT": validity_notes.OWN_COUNT,
-        "OWN_COUNT_HOLDS": validity_notes.OWN_COUNT_HOLDS,
-        "cpu_cell": validity_notes.cpu_cell,
-        "scraped_note": validity_notes.scraped_note,
+        "OWN_COUNT": summary.OWN_COUNT,
+        "OWN_COUNT_HOLDS": summary.OWN_COUNT_HOLDS,
+        "cpu_cell": summary.cpu_cell,
+        "scraped_note": summary.scraped_note,
         "processes": processes,
         "cpu_of": cpu_of,
         "not_measured": not_measured,

@@ -13,15 +13,14 @@ from ...analysis.phase_result import MilestoneResult, PhaseResult
 from ...analysis.result import OPERATOR, TestResult
 from ...analysis.run_metrics import metrics_of
 from ...analysis.timeline import Timeline
-from ...checks.outcome import headline
+from ...checks.check import headline
 from ...errors import NotMeasuredError
 from .. import comparison_table, format
 from ..checks_table import by_verdict, left_to_sweep, sums
 from ..findings_table import in_words, main_findings
 from ..format import seconds
 from ..run_report import how_far
-from ..summary import disruptions, inflation, uncertain
-from ..validity_notes import incident, reservation, standing
+from ..summary import disruptions, incident, inflation, reservation, standing, uncertain
 
 Tone = Literal["good", "bad", "warn", "plain"]
 

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from pytest_grovescale.analysis.metrics.curves import MAX_CURVES, MAX_LINES, MAX_SCRAPES, Curves, curves_of, grouped
 from pytest_grovescale.analysis.metrics.history import history_of
+from pytest_grovescale.analysis.metrics.summary import MAX_CURVES, MAX_LINES, MAX_SCRAPES, Curves, curves_of, grouped
 from pytest_grovescale.exposition.families import Family
 
 from .endpoint import DEPTH, ERRORS, LATENCY, RECONCILES, T0, Endpoint, working

@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.analyse import analyse, simulated
 from pytest_grovescale.analysis.phase_result import PodPlaces, StrayPod
-from pytest_grovescale.analysis.pod_placement import simulated
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_grovescale.analysis.scaling import line
 from pytest_grovescale.analysis.statistics.decision import decide, holm, levels_of_look, nominal_levels, spent
 from pytest_grovescale.analysis.statistics.paired import (
     Evidence,
@@ -24,7 +25,6 @@ from pytest_grovescale.analysis.statistics.paired import (
     power,
     signed_rank_p,
 )
-from pytest_grovescale.analysis.statistics.slope import line
 
 positive = st.floats(1e-3, 1e6)
 samples = st.lists(st.tuples(positive, positive), min_size=2, max_size=12)

@@ -7,8 +7,7 @@ import msgspec
 from pytest_grovescale.analysis.analyse import analyse, merge
 from pytest_grovescale.analysis.baseline import usable
 from pytest_grovescale.analysis.phase_result import Outcome
-from pytest_grovescale.analysis.result import TestResult
-from pytest_grovescale.analysis.verdict import last, numbered
+from pytest_grovescale.analysis.result import TestResult, last, numbered
 from pytest_grovescale.report import run_report
 from pytest_grovescale.report.html.tiles import answer
 from pytest_grovescale.report.run_report import render_markdown

@@ -15,7 +15,7 @@ from pytest_grovescale.analysis.phase_result import FaultsResult
 from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
-from pytest_grovescale.report import document, faults_table
+from pytest_grovescale.report import document, traffic_table
 
 from .simulated import PODS, Simulation, pods
 
@@ -95,8 +95,8 @@ def test_without_faults_nothing_is_said_of_any() -> None:
     sim.items = [item for item in sim.items if not (isinstance(item[2], rec.Mark) and item[2].label == MARK)]
     (phase,) = analyse(sim.records()).phases
     assert phase.faults is None
-    assert list(faults_table.faults([phase])) == []
-    assert faults_table.line([phase]) == ""
+    assert list(traffic_table.faults([phase])) == []
+    assert traffic_table.line([phase]) == ""
 
 
 def test_a_report_shows_them_and_what_was_in_force(snapshot: SnapshotAssertion) -> None:
@@ -105,8 +105,8 @@ def test_a_report_shows_them_and_what_was_in_force(snapshot: SnapshotAssertion) 
     sim.again(1050)
     sim.mark(15_000, NONE)
     (phase,) = analyse(sim.records()).phases
-    assert document.text(faults_table.faults([phase]), width=120) == snapshot
-    assert faults_table.line([phase]) == snapshot
+    assert document.text(traffic_table.faults([phase]), width=120) == snapshot
+    assert traffic_table.line([phase]) == snapshot
 
 
 def test_a_failed_write_that_is_not_repeated_is_lost_where_a_milestone_is_missed() -> None:

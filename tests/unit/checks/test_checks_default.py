@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.result import CheckResult, Finding, TestResult
+from pytest_grovescale.checks.budgets import ids, with_defaults
 from pytest_grovescale.checks.check import Check, tag_of, text_of
-from pytest_grovescale.checks.default_checks import ids, with_defaults
 from tests.unit.checks.noop_run import NoopRun
 
 

@@ -9,8 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import CheckResult, Result
 from pytest_grovescale.checks import Scales
-from pytest_grovescale.checks.check import encode
-from pytest_grovescale.checks.outcome import failure, line, verdict_lines
+from pytest_grovescale.checks.check import encode, failure, line, verdict_lines
 from pytest_grovescale.errors import CheckFailed, GrovescaleError
 from pytest_grovescale.recording.records import CheckDeclared
 from pytest_grovescale.report import result_file, run_report

@@ -14,8 +14,8 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.phase_result import ClientRow, CpuResult, PhaseResult, PodPlaces, StrayPod
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.checks import ApiRequests, Cpu, NoopCpu, NoopReads, NoopWrites, Rss, SimulatedNodesOnly
+from pytest_grovescale.checks.check import at_most
 from pytest_grovescale.checks.judge import judge
-from pytest_grovescale.checks.outcome import at_most
 from pytest_grovescale.checks.run import Run
 
 from .noop_run import IDLE, STEADY, NoopRun, changed, in_words, phase, verdict

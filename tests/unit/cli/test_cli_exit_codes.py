@@ -16,7 +16,7 @@ from pytest_grovescale import cli, errors
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, ComparisonVerdict
 
 # Modules that define errors of their own, and so that their subclasses are known here.
-from pytest_grovescale.bench import fetch, measured, output, variant
+from pytest_grovescale.bench import lint_metrics, measured, output, variant
 from pytest_grovescale.bench.output import FailOn
 from pytest_grovescale.cluster import binary_sources
 from pytest_grovescale.errors import ExitCode, GrovescaleError
@@ -45,7 +45,7 @@ CODES = {
     binary_sources.DownloadFailed: ExitCode.INFRASTRUCTURE,
     binary_sources.PackageFailed: ExitCode.INFRASTRUCTURE,
     variant.BuildError: ExitCode.INFRASTRUCTURE,
-    fetch.AnswerError: ExitCode.INFRASTRUCTURE,
+    lint_metrics.AnswerError: ExitCode.INFRASTRUCTURE,
     measured.NothingMeasured: ExitCode.INFRASTRUCTURE,
     files.PageError: ExitCode.INFRASTRUCTURE,
     _api.ApiError: ExitCode.INFRASTRUCTURE,

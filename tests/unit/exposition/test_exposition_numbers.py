@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.exposition.sample_lines import NUMBER, written
+from pytest_grovescale.exposition.text import NUMBER, written
 
 from .samples import canonical
 

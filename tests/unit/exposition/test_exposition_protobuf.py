@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.body import Limits
 from pytest_grovescale.exposition.families import Exposition, Family, NativeHistogram, parse, text
-from pytest_grovescale.exposition.native_histograms import Span, absolute, by_index
+from pytest_grovescale.exposition.protobuf import Span, absolute, by_index
 from pytest_grovescale.exposition.reader import Reader
 from tests.wire_messages import message, number, varint
 

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.kube.faults import answers
-from pytest_grovescale.kube.faults.draws import Draws
+from pytest_grovescale.kube.faults import proxy
 from pytest_grovescale.kube.faults.proxy import Frames
 from pytest_grovescale.kube.faults.request_path import Target, name_in, target_of
-from pytest_grovescale.kube.faults.settings import FaultKind, Faults, faults_of
+from pytest_grovescale.kube.faults.settings import Draws, FaultKind, Faults, faults_of
 from pytest_grovescale.protobuf_wire import grouped
 
 PODS = "/api/v1/namespaces/t/pods"
@@ -153,15 +152,15 @@ def test_a_status_is_one_that_clients_know(snapshot: SnapshotAssertion) -> None:
         *(("conflict", 0.0), ("throttled", 0.0), ("error", 0.1), ("error", 0.9), ("lost-answer", 0.1)),
         ("lost-answer", 0.9),
     ]
-    found = [answers.answer(kind, variant, UPDATE, "a", faults) for kind, variant in kinds]
+    found = [proxy.answer(kind, variant, UPDATE, "a", faults) for kind, variant in kinds]
     assert [one.code for one in found] == [409, 429, 500, 503, 504, 0]
     assert [json.loads(one.body) for one in found if one.body] == snapshot
 
 
 def test_an_expired_watch_ends_with_an_event_of_its_own_format() -> None:
-    event = json.loads(answers.expired(protobuf=False))
+    event = json.loads(proxy.expired(protobuf=False))
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
-    frame = answers.expired(protobuf=True)
+    frame = proxy.expired(protobuf=True)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     event = grouped(frame[4:])
     raw = grouped(event[2 << 3 | 2][0])[1 << 3 | 2][0]

@@ -12,7 +12,7 @@ from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.informer import Change, Followed, ObjectMeta
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.followed_pods import FollowedPods, Lease, _LeaseSpec
+from pytest_grovescale.recording.followed_objects import FollowedPods, Lease, _LeaseSpec
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.protocol import IncidentSeen, PodsToFollow, Update
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock

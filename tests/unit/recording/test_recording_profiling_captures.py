@@ -17,8 +17,7 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.procfs import Identity, identity
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.machine import machine
-from pytest_grovescale.recording.profiling.captures import Captures
-from pytest_grovescale.recording.profiling.plan import is_python, plan
+from pytest_grovescale.recording.profiling.captures import Captures, is_python, plan
 from pytest_grovescale.recording.protocol import ProfileTarget
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import (

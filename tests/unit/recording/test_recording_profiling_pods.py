@@ -23,7 +23,7 @@ from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
 from pytest_grovescale.recording.profiling.captures import Captures
-from pytest_grovescale.recording.profiling.profiler_endpoint import ApiUrl, Exchange, at_leader
+from pytest_grovescale.recording.profiling.pprof import ApiUrl, Exchange, at_leader
 from pytest_grovescale.recording.protocol import ProfileTarget
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import SCHEMA_VERSION, AnyRecord, Lines, Opened, ProfileTaken, SourceFailed

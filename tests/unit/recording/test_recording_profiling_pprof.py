@@ -15,8 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
-from pytest_grovescale.recording.profiling.pprof import Pprof
-from pytest_grovescale.recording.profiling.profiler_endpoint import Exchange, Refused
+from pytest_grovescale.recording.profiling.pprof import Exchange, Pprof, Refused
 from tests import goprogram
 from tests.golden import masked
 from tests.waiting import wait_until

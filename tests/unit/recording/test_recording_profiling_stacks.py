@@ -18,7 +18,7 @@ from pytest_grovescale.operator.placeholders import PROVIDED
 from pytest_grovescale.procfs import Identity, identity
 from pytest_grovescale.recording.profiling import stacks
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
-from pytest_grovescale.recording.profiling.plan import plan
+from pytest_grovescale.recording.profiling.captures import plan
 from pytest_grovescale.recording.protocol import ProfileTarget
 
 PROGRAM = """

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.endpoints import Credentials
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.informer import Followed
-from pytest_grovescale.recording import followed_pods
+from pytest_grovescale.recording import followed_objects
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetGone, TargetSeen
 from pytest_grovescale.recording.scrape_targets import OfPods, OfService, ScrapeTarget
 from pytest_grovescale.recording.scraping.connections import Where
@@ -280,7 +280,7 @@ def test_addresses_of_services(spec: dict[str, Any], expected: str) -> None:
 
 
 def test_a_refused_watch_is_reported_once_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followed_pods, "_REFUSED_S", 0.01)
+    monkeypatch.setattr(followed_objects, "_REFUSED_S", 0.01)
 
     async def run() -> None:
         async with api() as cluster:

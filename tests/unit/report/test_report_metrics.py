@@ -9,7 +9,7 @@ import msgspec
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.controller_result import BlockedSpell, WorkerRow
-from pytest_grovescale.analysis.metrics.curves import Curves, Line
+from pytest_grovescale.analysis.metrics.summary import Curves, Line
 from pytest_grovescale.analysis.result import FamilySummary, FamilyVerdict, RetypedFamily, TargetSummary, TestResult
 from pytest_grovescale.analysis.timeline import Timeline
 from pytest_grovescale.report.html.page import render_run

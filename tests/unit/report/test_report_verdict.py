@@ -12,8 +12,7 @@ import pytest
 
 from pytest_grovescale.analysis.analyse import analyse, merge
 from pytest_grovescale.analysis.phase_result import Disruption
-from pytest_grovescale.analysis.result import CheckResult, Result, TestResult, TestVerdict
-from pytest_grovescale.analysis.verdict import verdict_of
+from pytest_grovescale.analysis.result import CheckResult, Result, TestResult, TestVerdict, verdict_of
 from pytest_grovescale.recording.records import Closed, TestEnded
 from pytest_grovescale.report import result_file, run_report
 from pytest_grovescale.report.html.page import render_run

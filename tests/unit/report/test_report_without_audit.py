@@ -12,7 +12,7 @@ from pytest_grovescale.analysis.phase_result import ClientRow, IncidentResult, M
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.report import result_file, run_report
 from pytest_grovescale.report.html.page import render_run
-from pytest_grovescale.report.validity_notes import cpu_cell
+from pytest_grovescale.report.summary import cpu_cell
 from tests.unit.report.sample import MACHINE, cpu
 
 PHASE = PhaseResult(

@@ -22,7 +22,7 @@ from pytest_grovescale.errors import DefinitionError, NotMeasuredError, UsageErr
 from pytest_grovescale.kube.faults.settings import faults_of
 from pytest_grovescale.reference_operator import defects
 from pytest_grovescale.report import document
-from pytest_grovescale.selftest import matrix, matrix_runs, matrix_table
+from pytest_grovescale.selftest import matrix, matrix_runs
 from pytest_grovescale.selftest.matrix import (
     CLEAN,
     KINDS,
@@ -296,7 +296,7 @@ def _cells() -> tuple[Matrix, list[Cell]]:
 
 def test_the_table_marks_every_cell(snapshot: SnapshotAssertion) -> None:
     expected, cells = _cells()
-    lines = document.text(matrix_table.blocks(expected, cells), width=matrix_table.WIDTH).splitlines()
+    lines = document.text(matrix.blocks(expected, cells), width=matrix.WIDTH).splitlines()
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.split()[:1] != []}
     assert "1 noop_writes" in lines[0]
     at = lines.index(next(line for line in lines if line.startswith("defect")))
@@ -312,8 +312,8 @@ def test_the_table_marks_every_cell(snapshot: SnapshotAssertion) -> None:
 
 def test_each_defect_is_reported_with_what_catches_it() -> None:
     expected, cells = _cells()
-    assert matrix_table.caught(expected, cells) == [("leak", "rss", "fail (first)"), ("slow", "–", "a comparison")]
-    markdown = document.markdown(matrix_table.blocks(expected, cells))
+    assert matrix.caught(expected, cells) == [("leak", "rss", "fail (first)"), ("slow", "–", "a comparison")]
+    markdown = document.markdown(matrix.blocks(expected, cells))
     assert "| `leak` | rss | fail (first) |" in markdown
     assert "| `slow` | ✗f | · | ? | p |" in markdown
 
@@ -327,7 +327,7 @@ def test_what_is_made_at_one_size_only_is_undecided(tmp_path: Path) -> None:
 
 def test_the_files(tmp_path: Path) -> None:
     expected, cells = _cells()
-    files = matrix_table.write_files(tmp_path, expected, cells)
+    files = matrix.write_files(tmp_path, expected, cells)
     assert [file.name for file in files] == ["defects.json", "defects.md"]
     content = json.loads(files[0].read_text())
     assert (content["schema_version"], content["holds"], len(content["cells"])) == (1, False, 12)

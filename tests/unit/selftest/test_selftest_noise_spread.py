@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_grovescale.checks import noop_cpu
+from pytest_grovescale.checks import noop
 from pytest_grovescale.selftest import power
 
 
@@ -24,7 +24,7 @@ def windows() -> Iterator[list[float]]:
 def test_the_spread_of_windows_is_the_recorded_one() -> None:
     of_each = [statistics.variance(window) for window in windows()]
     assert len(of_each) == 9
-    assert math.sqrt(statistics.mean(of_each)) == pytest.approx(noop_cpu.WINDOW_NOISE, abs=0.003)
+    assert math.sqrt(statistics.mean(of_each)) == pytest.approx(noop.WINDOW_NOISE, abs=0.003)
 
 
 def test_the_spread_of_triggers_is_that_of_windows_side_by_side() -> None:
@@ -32,4 +32,4 @@ def test_the_spread_of_triggers_is_that_of_windows_side_by_side() -> None:
     blocks = power.read(power.RECORDED).of("noop", alike=True)
     ratios = [[math.log(pair.b["noop_cpu"] / pair.a["noop_cpu"]) for pair in block.pairs] for block in blocks]
     pair = math.sqrt(statistics.mean(statistics.variance(block) for block in ratios))
-    assert noop_cpu.TRIGGER_NOISE * math.sqrt(2 / 100) < pair < noop_cpu.TRIGGER_NOISE * math.sqrt(2 / 21)
+    assert noop.TRIGGER_NOISE * math.sqrt(2 / 100) < pair < noop.TRIGGER_NOISE * math.sqrt(2 / 21)
