@@ -249,7 +249,7 @@ _NOT_FOLLOWED = frozenset({"events", "endpointslices", "endpoints"})
 """Kinds without an owner that goes with the workload, or that controllers of Kubernetes make and remove themselves."""
 
 _WORKLOADS = frozenset({"apps", "batch"})
-"""API groups that are followed although others make the objects: a controller of Kubernetes, for the operator's."""
+"""API groups that are followed, as pods are, although controllers of Kubernetes make the objects for the operator's."""
 
 _LOOK_S = 0.02
 
@@ -296,7 +296,8 @@ class FollowedKinds:
             return
         by_operator = request.user == self._operator
         by_harness = request.user == self._harness and self._began
-        in_between = request.group in _WORKLOADS and request.user not in (self._harness, self._recorder)
+        made_for_others = request.group in _WORKLOADS or request.qualified == "pods"
+        in_between = made_for_others and request.user not in (self._harness, self._recorder)
         wanted = by_operator or by_harness or in_between
         if not self._operator or request.resource in _NOT_FOLLOWED or not wanted:
             return

@@ -40,6 +40,7 @@ from . import (
     stalled,
     wasted_writes,
     workers,
+    wrong_units,
 )
 from .idle_windows import idle_windows_of
 from .observed import Observed
@@ -59,6 +60,7 @@ _MODULES = (
     churn,
     rivals,
     gauges,
+    wrong_units,
     metrics_endpoint,
     fault_recovery,
     refusals,

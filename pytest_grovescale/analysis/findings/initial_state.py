@@ -5,7 +5,8 @@ an operator that is killed for its own.
 
 No false alarm: a series counts when a label's value is the name or UID of an object that is gone; descriptors and
 threads count from a growth on that no pool of connections explains, and only in proportion to the objects, or where
-no-op triggers alone, which bring no object and open no connection, made them grow in proportion; watches are
+no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole run by twice that:
+a pool grows by as many as are under way at once, and no further; watches are
 those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for each object.
 Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection while the workload
 was being deleted, and only where it is twice that of the start and never was more: caches shrink with their objects.
@@ -13,7 +14,7 @@ was being deleted, and only where it is twice that of the start and never was mo
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from ...exposition.families import LIBRARIES, family_of, parse
@@ -37,8 +38,10 @@ _POOL = 128
 _PER_OBJECT = 0.5
 
 _LEAST_TRIGGERED = 10
-_PER_TRIGGER = 0.5
-"""Growth for each no-op trigger, and of how many in all, from which on each reconcile leaves something behind."""
+_PER_TRIGGER = 0.9
+"""Growth for each triggered object of some kind, and in all, from which on each reconcile leaves something behind."""
+_IN_ALL = 2.0
+"""Ratio of the run's growth to that: it deployed each of these objects, too."""
 
 _LEAST_WATCHES = 5
 _WATCHES_PER_OBJECT = 0.1
@@ -131,11 +134,11 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
         if was is None or now is None:
             continue
         grown, triggers = _grown_by_triggers(seen, target, series)
-        if grown >= max(_LEAST_TRIGGERED, _PER_TRIGGER * triggers) and now - was >= grown:
+        if grown >= max(_LEAST_TRIGGERED, _PER_TRIGGER * triggers) and now - was >= _IN_ALL * grown:
             yield Finding(
                 id=ID,
                 severity="defect",
-                text=f"each reconcile leaves {what} behind: {grown:,.0f} more after {triggers:,} no-op triggers,"
+                text=f"reconciles leave {what} behind: {grown:,.0f} more after no-op triggers of {triggers:,} objects,"
                 f" {was:,.0f} at first and {now:,.0f} after the workload was deleted",
                 evidence=(series,),
             )
@@ -188,7 +191,7 @@ def _stayed(seen: Observed, what: str, was: float, now: float, source: str) -> I
 
 
 def _grown_by_triggers(seen: Observed, target: TargetHistory, series: str) -> tuple[float, int]:
-    """Return by how much a count grew in phases that only triggered reconciles, and by how many triggers."""
+    """Return by how much a count grew in phases that only triggered reconciles, and the triggers of the rarest kind."""
     grown, triggers = 0.0, 0
     for span in seen.spans:
         started, ended = (seen.scrape_at(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
@@ -197,5 +200,6 @@ def _grown_by_triggers(seen: Observed, target: TargetHistory, series: str) -> tu
         before, after = target.value(series, started), target.value(series, ended)
         if before is not None and after is not None:
             grown += after - before
-            triggers += span.triggers
+            kinds = Counter(one.resource for one in seen.by_harness(span.start, span.end))
+            triggers += min(kinds.values(), default=span.triggers)
     return grown, triggers

@@ -68,7 +68,7 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         id=ID,
         severity="waste" if total > _PASSED_ON * triggers or others >= min(_FEW, triggers / 2) else "note",
         text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {_most(kinds)}",
-        evidence=tuple(_effects(triggered)),
+        evidence=(*_effects(triggered), *_fields(seen, triggered)),
         check="noop_writes(max=0)",
     )
 
@@ -89,7 +89,7 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
     return Counter(
         one.what
         for one in seen.requests
-        if one.verb in OBJECT_WRITES
+        if one.verb in ("update", "patch")
         and start <= one.received < end
         and (one.resource, one.object) not in triggered
         and (one.resource not in known or (one.resource, one.object) not in changed)
@@ -149,6 +149,43 @@ def _resource(what: str) -> str:
 
 def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
     return (one.what for one in seen.requests if one.verb in OBJECT_WRITES and start <= one.received < end)
+
+
+def _fields(seen: Observed, triggered: list[Span]) -> Iterator[str]:
+    """Yield which fields changed most often after triggers, in objects that the operator wrote to."""
+    changed: Counter[str] = Counter()
+    for span in triggered:
+        first = triggers_of(seen.contents, span.recorded)[0][0]
+        wrote = {
+            (one.resource, one.object)
+            for one in seen.requests
+            if one.verb in OBJECT_WRITES and first <= one.received < span.end
+        }
+        by_harness = {(one.resource, one.object) for one in seen.by_harness(first, span.end)}
+        for resource, lives in seen.lives.items():
+            for life in lives:
+                key = resource, (life.namespace, life.name)
+                events = [event for event in life.events if first <= event.at < span.end] if key in wrote else []
+                # The first change of a triggered object is the trigger.
+                for event in events[key in by_harness :]:
+                    if event.difference is not None:
+                        changed.update(f"{path} of {resource}" for path in event.difference.paths)
+    made = [
+        life
+        for span in triggered
+        for lives in seen.lives.values()
+        for life in lives
+        if seen.made_by_operator(life) and span.start <= life.events[0].at < span.end and life.exists(span.end)
+    ]
+    if len(made) >= _FEW:
+        end = triggered[-1].end
+        siblings = Counter(life.owner for life in seen.lives[made[0].resource] if life.exists(end))
+        most = max(siblings.values(), default=0)
+        yield f"{len(made):,} of the new {made[0].resource} stay" + (
+            f", up to {most:,} of one owner" if most > 1 else ""
+        )
+    if changed:
+        yield "what changed: " + ", ".join(path for path, _ in changed.most_common(2))
 
 
 def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:

@@ -350,11 +350,14 @@ class Observed:
         found = [life]
         while found[-1].owner and (owner := self._by_uid.get(found[-1].owner)) is not None:
             found.append(owner)
-        below = [life]
-        while below:
-            below = [child for one in below for child in self.children.get(one.uid, ())]
-            found += below
-        return found
+        return [*found, *self.below(life)]
+
+    def below(self, life: Life) -> Iterator[Life]:
+        """Yield all that an object owns, directly or not, nearest first."""
+        generation: Sequence[Life] = [life]
+        while generation:
+            generation = [child for one in generation for child in self.children.get(one.uid, ())]
+            yield from generation
 
     @functools.cached_property
     def touches(self) -> list[Touch]:

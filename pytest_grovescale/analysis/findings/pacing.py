@@ -5,7 +5,9 @@ Deletions one at a time, each waiting for the one before, do the same at the end
 after a fixed time, instead of when the last child is gone, holds every object for that long.
 
 No false alarm: a pause shows as a *least* distance between requests, which load only makes longer: nine of ten
-distances have to be near the median, while the operator uses less than half a core and has nothing under way. What
+distances have to be near the median, and the share of the time in which the operator did not run, or wait for a core,
+has to leave a pause of them. Beside other programs that keep it or the API server from the cores, only a tenth of a
+second and more counts. What
 waits for the object before to become Ready (an ordered start), and ordinals from the last to the first, are by design.
 A rate limit that the client's own metrics show is named by `workers`.
 """
@@ -26,6 +28,7 @@ ID = "pacing"
 
 _LEAST = 20
 _PAUSE_S = 0.008
+_PAUSE_BESIDE_OTHERS_S = 0.1
 _STEADY = 0.6
 """Share of the median distance that nine of ten have to have at least."""
 _LEAST_OF_OWNER = 3
@@ -49,14 +52,34 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole:
         return
     for rule in (_paced, _paced_by_owner, _one_by_one):
-        found = (one for span in seen.spans if not _busy(seen, span) for one in rule(seen, span))
+        found = (one for span in seen.spans for one in rule(seen, span))
         yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
     yield from _late(seen)
 
 
 def _busy(seen: Observed, span: Span) -> bool:
+    return seen.slowed(span) or _working(span) > _WORKING
+
+
+def _working(span: Span) -> float:
+    """Return the share of a phase in which the operator ran or waited for a core; 1 where it is not known."""
     cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
-    return cpu is None or seen.slowed(span) or cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds > _WORKING
+    return 1.0 if cpu is None else min(1.0, cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds)
+
+
+def _evidence(span: Span, least_s: float) -> str:
+    idle = 1 - _working(span)
+    return (
+        f"nine of ten pauses are longer than {least_s * 1e3:.3g} ms; in {idle:.0%} of the time it neither ran nor"
+        " waited for a core"
+    )
+
+
+def _is_pause(seen: Observed, span: Span, least_s: float, middle_s: float, shortest_s: float) -> bool:
+    """Return whether such distances between requests are a pause that the operator makes itself."""
+    if seen.slowed(span):
+        shortest_s = max(shortest_s, _PAUSE_BESIDE_OTHERS_S)
+    return least_s >= _STEADY * middle_s and least_s * (1 - _working(span)) >= shortest_s
 
 
 def _groups(seen: Observed, span: Span, *verbs: str) -> dict[str, list[Sent]]:
@@ -74,7 +97,8 @@ def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
         pauses = [(after.received - before.completed) / 1e9 for before, after in pairwise(sent)]
         least, middle = quantiles(pauses, n=10)[0], median(pauses)
         lasts = (sent[-1].completed - sent[0].received) / 1e9
-        if least < max(_PAUSE_S, _STEADY * middle) or lasts < max(_LEAST_S, _SHARE * span.phase.seconds):
+        paused = _is_pause(seen, span, least, middle, _PAUSE_S)
+        if not paused or lasts < max(_LEAST_S, _SHARE * span.phase.seconds):
             continue
         if not _follows(sent, seen.lives.get(sent[0].resource, ())):
             yield (
@@ -85,9 +109,7 @@ def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
                     text=f"in {span.phase.name} the operator sent {len(sent):,} {what} one at a time,"
                     f" {middle * 1e3:.3g} ms after the answer to the one before, for {lasts:.1f} s: a pause, or a rate"
                     " limit of its own",
-                    evidence=(
-                        f"nine of ten pauses are longer than {least * 1e3:.3g} ms; it used less than half a core",
-                    ),
+                    evidence=(_evidence(span, least),),
                 ),
             )
 
@@ -112,7 +134,7 @@ def _paced_by_owner(seen: Observed, span: Span) -> Iterator[tuple[float, Finding
             continue
         least, middle = quantiles(pauses, n=10)[0], median(pauses)
         lasts = median((made[-1].completed - made[0].received) / 1e9 for made in several)
-        if least >= max(_PAUSE_OF_OWNER_S, _STEADY * middle):
+        if _is_pause(seen, span, least, middle, _PAUSE_OF_OWNER_S):
             yield (
                 lasts,
                 Finding(
@@ -120,9 +142,7 @@ def _paced_by_owner(seen: Observed, span: Span) -> Iterator[tuple[float, Finding
                     severity="waste",
                     text=f"in {span.phase.name} the operator sent {what} one at a time for each of {len(several):,}"
                     f" owners, {middle * 1e3:.3g} ms after the answer to the one before: {lasts:.2g} s for each",
-                    evidence=(
-                        f"nine of ten pauses are longer than {least * 1e3:.3g} ms; it used less than half a core",
-                    ),
+                    evidence=(_evidence(span, least),),
                 ),
             )
 
@@ -140,6 +160,8 @@ def _follows(sent: Sequence[Sent], lives: Iterable[Life]) -> bool:
 
 
 def _one_by_one(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
+    if _busy(seen, span):
+        return
     for sent in _groups(seen, span, "delete").values():
         first: dict[tuple[str, str], Sent] = {}
         for one in sent:

@@ -13,12 +13,13 @@ answer was lost, a watch that was cut) does not count; one that did not reach th
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
 
 from ..result import Finding
-from .observed import Observed, Sent
+from .observed import ObjectId, Observed, Sent
 
 ID = "refused-requests"
 
@@ -36,6 +37,7 @@ _LEAST_CONFLICTS = 10
 _CONFLICTS = 0.25
 _RETRIES = 6
 _GROWS = 1.5
+_SHOWN = 3
 
 _MEANING = {
     400: "bad request",
@@ -52,20 +54,45 @@ _MEANING = {
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of refusal that repeats, and for retries without a growing delay."""
     refused = [one for one in seen.requests if one.refused and not _is_a_question(one) and not seen.follows_fault(one)]
-    yield from _conflicts(seen, [one for one in refused if _is_conflict(one)])
-    others = Counter((one.what, one.code) for one in refused if not _is_conflict(one))
+    overtaken = _overtaken(seen)
+    conflicts = [one for one in refused if _is_conflict(one) or overtaken(one)]
+    yield from _conflicts(seen, conflicts)
+    known = set(conflicts)
+    others = Counter((one.what, one.code) for one in refused if one not in known)
     asked = Counter(one.what for one in seen.requests)
-    for (what, code), number in others.most_common():
+    by_code: dict[int, Counter[str]] = defaultdict(Counter)
+    for (what, code), number in others.items():
         unfilled = code in (401, 403) and what.startswith(("get ", "list ")) and number >= _LEAST_READS
         if unfilled or (number >= _LEAST and (code in _WRONG or number >= _SHARE * asked[what])):
-            meaning = f" ({_MEANING[code]})" if code in _MEANING else ""
-            yield Finding(
-                id=ID,
-                severity="defect" if code in _WRONG else "waste",
-                text=f"{what} was answered {code}{meaning} {number:,} times",
-                check='error_ratio(kind="persistent")',
-            )
+            by_code[code][what] = number
+    for code, kinds in sorted(by_code.items(), key=lambda one: -one[1].total()):
+        meaning = f" ({_MEANING[code]})" if code in _MEANING else ""
+        shown = kinds.most_common(_SHOWN)
+        what = " and ".join(filter(None, [", ".join(name for name, _ in shown[:-1]), shown[-1][0]]))
+        more = f" and {len(kinds) - len(shown)} more" if len(kinds) > len(shown) else ""
+        yield Finding(
+            id=ID,
+            severity="defect" if code in _WRONG else "waste",
+            text=f"{what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{meaning}"
+            f" {kinds.total():,} times",
+            check='error_ratio(kind="persistent")',
+        )
     yield from _retries([one for one in refused if not _is_conflict(one)])
+
+
+def _overtaken(seen: Observed) -> Callable[[Sent], bool]:
+    """Return a function: was this a JSON patch that another write overtook?
+
+    It may test the version that it is made for, is answered 422 then
+    (https://www.rfc-editor.org/rfc/rfc6902#section-4.6), and goes through at the next try.
+    """
+    accepted: dict[tuple[str, ObjectId], int] = {}
+    for one in seen.requests:
+        if one.verb == "patch" and one.changes:
+            accepted[one.what, one.object] = one.received
+    return lambda one: (
+        one.code == HTTPStatus.UNPROCESSABLE_ENTITY and accepted.get((one.what, one.object), 0) > one.received
+    )
 
 
 def _is_a_question(one: Sent) -> bool:
@@ -80,10 +107,12 @@ def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:
     writes = Counter(one.what for one in seen.requests if one.verb in ("update", "patch"))
     for what, number in Counter(one.what for one in conflicts).most_common():
         if number >= _LEAST_CONFLICTS and number >= _CONFLICTS * writes[what]:
+            codes = "/".join(str(code) for code in sorted({one.code for one in conflicts if one.what == what}))
             yield Finding(
                 id=ID,
                 severity="waste",
-                text=f"{number:,} of {writes[what]:,} {what} conflicted (409): the operator writes from a stale copy",
+                text=f"{number:,} of {writes[what]:,} {what} conflicted ({codes}): the operator writes from a stale"
+                " copy",
                 check="conflict_rate(phase=…, max=0.05)",
             )
 

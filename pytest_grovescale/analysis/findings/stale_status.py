@@ -6,25 +6,40 @@ https://github.com/kubernetes/community/blob/master/contributors/devel/sig-archi
 ``readyReplicas`` that is not the number of Ready pods sends traffic nowhere, or holds a rollout. An event that was
 missed stays missed until the next resync.
 
-No false alarm: at the end of two idle seconds or more, of objects that are not being deleted and have not changed in
-them, and of kinds whose status the operator itself writes. Numbers of pods are held only against pods that the object
-owns directly, and only under their usual names.
+A status that runs ahead is as bad: what waits for ``Ready`` goes on before anything can answer.
+
+No false alarm: at the end of two idle seconds or more, or of a phase that made no progress; of objects that are not
+being deleted and have not changed in them, and of kinds whose status the operator itself writes. Numbers of pods are
+held only against pods that the object owns directly, and only under their usual names; a number of ready or available
+things with another name only where all pods below the object are Ready, a number of its spec is theirs, and it is
+neither that nor a number of its children. A status is ahead where it was written before the first pod below the object
+became Ready by the API server's own order of writes, so that no delay of a watch can matter.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from statistics import median
 
 from ...recording.conditions import READY_PATH
+from ...recording.records import ObjectSeen
 from ..result import Finding
 from .observed import Life, Observed, Window
 
 ID = "stale-status"
 
 _GENERATION = ("metadata.generation", "status.observedGeneration")
+_REPLICAS = ("status.readyReplicas", "status.replicas", "status.availableReplicas")
 _LONG_S = 5.0
 _SHOWN = 3
+_READY_NAME = re.compile(r"^(ready|available|running)|(?<!not)(?<!un)(Ready|Available|Running)($|[A-Z])")
+_READY_STATES = {
+    "status.conditions[type=Ready].status": "True",
+    "status.conditions[type=Available].status": "True",
+    "status.phase": "Ready",
+}
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -33,7 +48,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         one.resource for one in seen.requests if one.changes and (one.subresource == "status" or one.verb == "update")
     }
     found: dict[tuple[str, str], tuple[Window, list[str]]] = {}
-    for window in seen.idle_windows:
+    for window in [*seen.idle_windows, *seen.stalls]:
         pods = _pods(seen, window)
         for resource in sorted(written & set(seen.lives)):
             for field, wrong in _wrong(seen, resource, window, pods).items():
@@ -47,6 +62,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             evidence=tuple(wrong[1:_SHOWN]),
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
         )
+    yield from _ahead(seen, written)
 
 
 def _pods(seen: Observed, window: Window) -> dict[str, list[Life]]:
@@ -78,4 +94,75 @@ def _wrong(seen: Observed, resource: str, window: Window, pods: dict[str, list[L
             if path in numbers and numbers[path] != number:
                 what = "Ready pods" if path == "status.readyReplicas" else "pods"
                 wrong[path].append(f"{life.name} has {numbers[path]}, and {number} {what}")
+    for life in seen.lives[resource]:
+        if life.exists(window.end) and not life.deleting(window.end) and not life.changed_in(window.start, window.end):
+            for path, text in _of_its_own_name(seen, life, window):
+                if path not in _REPLICAS:
+                    wrong[path].append(text)
     return wrong
+
+
+def _of_its_own_name(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:
+    """Yield (path, in words) for each number of ready things that is not that of the pods below an object."""
+    numbers = life.numbers(window.end)
+    fields = [path for path in numbers if path.startswith("status.") and _READY_NAME.search(path[len("status.") :])]
+    if not any(isinstance(numbers[path], int) for path in fields):
+        return
+    below = [one for one in seen.below(life) if one.exists(window.end)]
+    pods = [one for one in below if one.resource == "pods"]
+    settled = pods and not any(one.changed_in(window.start, window.end) for one in pods)
+    wanted = {number for path, number in numbers.items() if path.startswith("spec.") and isinstance(number, int)}
+    if not settled or any(pod.field(READY_PATH, window.end) != "True" for pod in pods) or len(pods) not in wanted:
+        return
+    plausible = {len(pods), *wanted, *Counter(one.resource for one in below).values()}
+    for path in fields:
+        if isinstance(numbers[path], int) and numbers[path] not in plausible:
+            yield path, f"{life.name} has {numbers[path]}, and {len(pods)} pods, all of them Ready"
+
+
+def _ahead(seen: Observed, written: set[str]) -> Iterator[Finding]:
+    """Yield a finding for each kind that was called ready before any pod below it was."""
+    for resource in sorted(written & set(seen.lives)):
+        early: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        for life in seen.lives[resource]:
+            became = _called_ready(life)
+            first = _first_ready(seen, life) if became else None
+            for path, event in became.items():
+                if first is not None and 0 < int(event.resource_version or 0) < int(first.resource_version or 0):
+                    early[path].append(((first.at - event.at) / 1e9, life.name))
+        for path, found in early.items():
+            seconds = median(before for before, _ in found)
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{path} said that {len(found):,} {resource} are ready before the first of their pods was Ready,"
+                f" {seconds:.2g} s before (median)",
+                evidence=(", ".join(name for _, name in found[:_SHOWN]),),
+            )
+            break
+
+
+def _called_ready(life: Life) -> dict[str, ObjectSeen]:
+    """Return path → the first event with which an object's status said that it is ready."""
+    found: dict[str, ObjectSeen] = {}
+    for event in life.events:
+        if event.initial:
+            return {}
+        for path, value in event.numbers.items():
+            counted = path in _REPLICAS and path != "status.replicas" and isinstance(value, int) and value > 0
+            if _READY_STATES.get(path) == value or counted:
+                found.setdefault(path, event)
+    return found
+
+
+def _first_ready(seen: Observed, life: Life) -> ObjectSeen | None:
+    """Return the event with which the first pod below an object became Ready; None where that is not known."""
+    found: list[ObjectSeen] = []
+    for pod in seen.below(life):
+        ready = next((event for event in pod.events if event.fields.get(READY_PATH) == "True"), None)
+        if pod.resource != "pods" or ready is None:
+            continue
+        if ready.initial:
+            return None
+        found.append(ready)
+    return min(found, key=lambda event: int(event.resource_version or 0), default=None)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from ... import durations
 from ...recording.records import Difference, DifferenceKind
@@ -28,6 +29,7 @@ from .observed import Life, Observed
 ID = "wasted-writes"
 
 _LEAST = 5
+_SHOWN = 3
 _SHARE = 0.1
 """Of the operator's writes to a kind."""
 
@@ -44,16 +46,53 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with writes without effect, and one for repeated deletions."""
     if not seen.operator:
         return
+    yield from _without_effect(seen)
     for resource, lives in sorted(seen.lives.items()):
-        yield from _without_effect(seen, resource, lives)
         yield from _bookkeeping(seen, resource, lives)
         yield from _coarse(seen, resource, lives)
     yield from _deletions(seen)
 
 
-def _without_effect(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
+class _Void(NamedTuple):
+    """Writes to one kind."""
+
+    resource: str
+    what: Counter[str]
+    """Those without effect."""
+    total: int
+    example: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.what.total():,} of {self.total:,} to {self.resource}"
+
+
+def _without_effect(seen: Observed) -> Iterator[Finding]:
+    """Yield one finding for all kinds: it is mostly one habit."""
+    kinds = [kind for one in sorted(seen.lives.items()) if (kind := _void(seen, *one)) is not None]
+    if not kinds:
+        return
+    kinds.sort(key=lambda kind: -kind.what.total())
+    what = sum((kind.what for kind in kinds), Counter[str]())
+    first = kinds[0]
+    writes = (
+        f"{first.what.total():,} of {first.total:,} writes of the operator to {first.resource}"
+        if len(kinds) == 1
+        else f"writes of the operator, {', '.join(kind.text for kind in kinds)},"
+    )
+    yield Finding(
+        id=ID,
+        severity="waste",
+        text=f"{writes} changed nothing (mostly {what.most_common(1)[0][0]})",
+        evidence=tuple(kind.example for kind in kinds[:_SHOWN]),
+        check="api_requests(phase=…, max=…)",
+    )
+
+
+def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     names = Counter((life.namespace, life.name) for life in lives)
     nothing: Counter[str] = Counter()
+    by_parts = any(one.resource == resource and one.subresource == "status" for one in seen.all_requests)
     total = 0
     example = ""
     for life in lives:
@@ -73,23 +112,23 @@ def _without_effect(seen: Observed, resource: str, lives: list[Life]) -> Iterato
         if leaving:
             events = [event for event in events if event.at < leaving]
         # The first event is the create. Writes of others may be those without effect: only what they cannot be counts.
-        wasted = max(0, len(own) - (len(events) - 1))
+        changes = len(events) - 1
+        if by_parts and not any(one.subresource for one in own):
+            # Nothing that it wrote can have changed a status alone.
+            changes -= sum(event.difference is not None and _of_status(event.difference) for event in events[1:])
+        wasted = max(0, len(own) - changes)
         total += len(own)
         if wasted:
             for what, number in Counter(one.what for one in own).most_common(1):
                 nothing[what] += min(wasted, number)
-            example = example or f"{key[0]}/{key[1]}: {len(own)} successful writes, {len(events) - 1} changes"
+            example = example or f"{resource} {key[0]}/{key[1]}: {len(own)} successful writes, {changes} changes"
     wasted = nothing.total()
-    if wasted < _LEAST or wasted < _SHARE * total:
-        return
-    yield Finding(
-        id=ID,
-        severity="waste",
-        text=f"{wasted:,} of {total:,} writes of the operator to {resource} changed nothing"
-        f" (mostly {nothing.most_common(1)[0][0]})",
-        evidence=(example,),
-        check="api_requests(phase=…, max=…)",
-    )
+    return _Void(resource, nothing, total, example) if wasted >= max(_LEAST, _SHARE * total) else None
+
+
+def _of_status(difference: Difference) -> bool:
+    paths = difference.paths
+    return bool(paths) and all(path == "status" or path.startswith("status.") for path in paths)
 
 
 def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:

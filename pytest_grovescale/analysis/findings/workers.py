@@ -6,7 +6,8 @@ that wait for something of the operator's own: a lock, a sleep, a poll for a con
 keeps its key and its place. (Little's law: the number under way on average is the sum of their times over the time.)
 
 No false alarm: while the operator runs or waits for a core, all of its workers may wait for its one event loop, and
-none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more;
+none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more,
+and of fewer workers from seven tenths on, where keys waited for them for as long, without other programs;
 beside other programs without as many as the API server had threads that waited for a core, and not where these and the
 operator's were many; a client-side rate limit, which is such a wait, is named as what it is; a queue counts at rest.
 """
@@ -28,6 +29,8 @@ _RATE_LIMITED = 0.2
 _QUEUE = 5
 _WAITING = 3.0
 _WAITING_SHARE = 0.4
+_ALL_BUT_ALL = 0.7
+"""Share of few busy workers that wait from which on they do little else."""
 _LONG_ENOUGH_S = 1.0
 
 
@@ -91,7 +94,10 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
         keys=max((row.depth_max or 0 for row in span.phase.workers), default=0),
         held_up=(seen.kept_from_cores(span, API_SERVER) or 0.0) if seen.contended(span) else 0.0,
     )
-    return found if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy) else None
+    if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy):
+        return found
+    few = found.keys > 0 and found.busy >= 1 - _WAITING_SHARE and not seen.contended(span)
+    return found if few and found.surplus >= _ALL_BUT_ALL * found.busy else None
 
 
 def _of_phase(phase: PhaseResult, *, explained: bool) -> Iterator[Finding]:

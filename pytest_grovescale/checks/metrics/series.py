@@ -207,7 +207,7 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
         late = ", ".join(row.family for row in others if row not in reported)
         return at_most(
             "",
-            f"{_series_of(sure)} for each of the {resource}",
+            f"growth of {_family_of(sure)} in series per object ({resource})",
             sum(row.slope for row in sure),
             self.slope_max,
             doubts=[
@@ -245,11 +245,11 @@ class _Grown(NamedTuple):
     """Those that came late, or of which too little is known."""
 
 
-def _series_of(rows: Sequence[Growth]) -> str:
+def _family_of(rows: Sequence[Growth]) -> str:
     if not rows:
-        return "series"
+        return "all families"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"series of {max(rows, key=lambda row: row.slope).family}{more}"
+    return f"{max(rows, key=lambda row: row.slope).family}{more}"
 
 
 def problems(
@@ -350,10 +350,15 @@ def _resource(test: TestResult, objects: ObjectsSeen, target: TargetHistory) -> 
 
 
 def _growth_lines(row: Growth, resource: str) -> Iterator[str]:
-    yield f"{row.family}: {row.slope:.3g} series for each of the {resource}"
+    yield f"{row.family}: {row.slope:.3g} series per object ({resource})"
+    most = max((len(label.fresh) for label in row.labels if label.of_objects), default=0)
     for label in row.labels:
         values = f"{len(label.fresh):,} new values, {label.before:,} at first: {', '.join(label.fresh[:3])}"
-        fix = "; they name objects: take the label away" if label.of_objects else ""
+        fix = ""
+        if label.of_objects:
+            fix = "; they name objects: take the label away"
+        elif most and len(label.fresh) > most:
+            fix = "; more than there are objects: take the label away"
         yield f"    {label.label} has {values}{fix}"
 
 

@@ -177,7 +177,7 @@ def test_open_files_that_stay_in_proportion_to_the_objects() -> None:
 @pytest.mark.parametrize(("at_end", "wrong"), [(50.0, True), (20.0, False)])
 def test_goroutines_that_each_reconcile_leaves_behind(at_end: float, wrong: bool) -> None:
     sim = settled()
-    edges = {"start:deploy": 20.0, "start:steady-state": 30.0, "end:steady-state": 50.0, "settled": at_end}
+    edges = {"start:deploy": 5.0, "start:steady-state": 30.0, "end:steady-state": 50.0, "settled": at_end}
     scrape(sim, "gauge", "go_goroutines", edges)
     assert ids(sim) == ({"initial-state"} if wrong else set())
 

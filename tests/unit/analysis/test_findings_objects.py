@@ -702,3 +702,89 @@ def test_a_finalizer_that_ends_no_deletion_is_named(waits_for_child: bool, wrong
             seen(sim, f"s-{number}", 590, "modified", fields=deletion)
     held = [one for one in found(sim) if "wait for their finalizer a.io/keep" in one.text]
     assert bool(held) is wrong
+
+
+# ---- a status that runs ahead, or counts wrongly under a name of its own
+
+
+def three_ready_pods(sim: Simulation) -> None:
+    """A phase that ends in a timeout, with three pods below a clique, the first of them Ready at version 500."""
+    sim.watch(PODS, 1)
+    sim.phase("deploy", 100, 9000, "timeout", made=pods(4))
+    for number in range(3):
+        for version, ready in ((100, "False"), (500, "True")):
+            sim.add(
+                rec.ObjectSeen(
+                    at=sim.at(200 + version),
+                    watch=sim.watch_ids[PODS],
+                    change="modified" if ready == "True" else "added",
+                    name=f"pod-{number}",
+                    namespace="t",
+                    uid=f"uid-pod-{number}",
+                    resource_version=str(version + number),
+                    owner="uid-c" if ready == "False" else None,
+                    fields={"status.conditions[type=Ready].status": ready},
+                )
+            )
+
+
+@pytest.mark.parametrize(("version", "wrong"), [("499", True), ("501", False)])
+def test_a_status_that_is_ready_before_any_pod_is(version: str, wrong: bool) -> None:
+    sim = opened(Simulation())
+    three_ready_pods(sim)
+    clique(sim, "c", 120, owner="", resource_version="1")
+    written(sim, "c", 240, "content")
+    ready = {"status.conditions[type=Ready].status": "True"}
+    shown(sim, "c", 255, numbers=ready, resource_version=version)
+    ahead = [one for one in found(sim) if one.id == "stale-status"]
+    assert bool(ahead) is wrong
+
+
+@pytest.mark.parametrize(("ready", "wrong"), [(2, True), (3, False)])
+def test_a_number_of_ready_things_under_a_name_of_its_own(ready: int, wrong: bool) -> None:
+    sim = opened(Simulation())
+    three_ready_pods(sim)
+    clique(sim, "c", 120, owner="", numbers={"spec.members": 3})
+    written(sim, "c", 800, "content")
+    shown(sim, "c", 820, numbers={"status.readyMembers": ready})
+    false = [one for one in found(sim) if one.id == "stale-status"]
+    assert bool(false) is wrong
+    assert all(one.text.startswith("status.readyMembers of 1 cliques.a.io") for one in false)
+
+
+# ---- units
+
+
+@pytest.mark.parametrize(("each", "wrong"), [(4000.0, True), (4.0, False)])
+def test_a_duration_that_is_longer_than_the_run(each: float, wrong: bool) -> None:
+    sim = settled()
+    for part, value in (("sum", 10 * each), ("count", 10.0)):
+        name = f"op_provision_seconds_{part}"
+        sim.scrape(DEPLOYED + 10, {name: value})
+        scrape(sim, "gauge", name, {"start:deploy": 0.0, "end:delete": value, "settled": value})
+    assert ("wrong-unit" in ids(sim)) is wrong
+
+
+# ---- refused patches
+
+
+@pytest.mark.parametrize("then", ["accepted", "given up"])
+def test_a_json_patch_that_was_overtaken_is_no_invalid_one(then: str) -> None:
+    sim = settled()
+    patch: dict[str, Any] = {"verb": "patch", "resource": "cliques", "group": "a.io", "namespace": "t"}
+    for number in range(6):
+        sim.request(300 + 50 * number, 2.0, **patch, name=f"c-{number}", code=422)
+        if then == "accepted":
+            sim.request(2000 + 50 * number, 2.0, **patch, name=f"c-{number}")
+    refused = [one for one in found(sim) if one.id == "refused-requests"]
+    assert bool(refused) is (then == "given up")
+
+
+def test_refusals_of_one_kind_are_one_finding() -> None:
+    sim = settled()
+    for number in range(6):
+        for resource in ("configmaps", "services"):
+            sim.request(300 + number, verb="create", resource=resource, namespace="t", name=f"c-{number}", code=409)
+    (refused,) = [one for one in found(sim) if one.id == "refused-requests"]
+    assert refused.text.count("create") == 2
+    assert "12 times" in refused.text
