@@ -81,7 +81,7 @@ _IDLE_FLOOR_S = 0.005
 OF_NOOP = ("noop_", "idle_")
 """Beginnings of the keys that no-op windows measure: what a trigger costs, and their idle twins."""
 
-_GUARDS = ("reconciles", "verb", "events", "noop_reconciles", "idle_cpu", "idle_requests", "idle_reconciles")
+GUARDS = ("reconciles", "verb", "events", "noop_reconciles", "idle_cpu", "idle_requests", "idle_reconciles")
 """Kinds of metrics that are gated on as guards by default: what falls together before an operator gets to it, and what
 a nearly idle process uses, vary so much from run to run that they would rarely be known to be ok."""
 
@@ -130,7 +130,7 @@ def default_gates(largest: Mapping[str, float]) -> Gates:
     of_noop = ("noop_cpu", "noop_writes", "noop_requests", "noop_reconciles")
     of_idle = ("idle_cpu", "idle_requests", "idle_reconciles")
     known = tuple(key for key in (*gated, *of_noop, *of_idle) if key in largest)
-    return Gates(known, tuple(key for key in known if key.partition(":")[0] in _GUARDS))
+    return Gates(known, tuple(key for key in known if key.partition(":")[0] in GUARDS))
 
 
 def largest_of(runs: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -16,12 +16,11 @@ from ..analysis.comparison import FACTS_FROM, Comparison, ComparisonPlan, Discar
 from ..analysis.contention import MAX_CONTENTION, described, is_contended
 from ..analysis.profiles.comparison import NotProfiled
 from ..analysis.run_metrics import OF_NOOP, default_gates, is_wall_time, largest_of
-from ..cluster import handle, machine_lock
-from ..cluster.backend import backend
+from ..cluster import machine_lock
 from ..errors import UsageError
 from ..report.format import percent
 from .deploy_runs import ParallelRuns, SequentialRuns
-from .driver import Bench, cluster_definition, refuse_unfit
+from .driver import Bench, is_shared, refuse_unfit
 from .noop_windows import Windows
 from .profiled_runs import run_profiled
 from .screen import Screen, time_left
@@ -175,7 +174,7 @@ def plan_of(wanted: Wanted) -> Plan:
     """Return the whole plan. Raises UsageError and DefinitionError for invalid requests, before anything starts."""
     if (fewest := min(wanted.pairs[part] for part in wanted.parts)) < 2:
         raise UsageError(f"{fewest} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
-    shared = handle.is_running(wanted.subject.cluster) or backend(cluster_definition(wanted.subject).backend).foreign
+    shared = is_shared(wanted.subject)
     if shared and NOOP in wanted.parts:
         raise UsageError(
             f"the no-op comparison needs two clusters of its own, and {wanted.subject.cluster} is one that is there",

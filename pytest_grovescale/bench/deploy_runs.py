@@ -117,7 +117,10 @@ class ParallelRuns:
 
         Repeats an existing run, too: alone, the other would be compared with another state of the machine.
         """
-        slots = [one for one in self._bench.plan.part(slot.part) if one.round == slot.round]
+        self.together([one for one in self._bench.plan.part(slot.part) if one.round == slot.round])
+
+    def together(self, slots: Sequence[Slot]) -> None:
+        """Make the runs of two slots at the same time, and save their samples."""
         while len(self._clusters) < len(slots):
             cluster = new_cluster(self._bench, f"{self._bench.store.folder.name}-{len(self._clusters) + 1}")
             self._stack.callback(cluster.release)

@@ -108,6 +108,11 @@ def refuse_unfit(subject: Subject, arms: Iterable[Variant]) -> None:
             refuse_where_none_run(load(arm.operator, values=arm.values), definition.backend)
 
 
+def is_shared(subject: Subject) -> bool:
+    """Return whether a test's cluster is one that is there: two runs cannot have one each."""
+    return handle.is_running(subject.cluster) or backend(cluster_definition(subject).backend).foreign
+
+
 def shared_cluster(bench: Bench) -> Cluster:
     """Return the cluster that all runs use one after the other: the running one that the test names, or a new one."""
     subject = bench.plan.subject

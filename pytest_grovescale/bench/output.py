@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from ..analysis.bisection import Bisection
 from ..analysis.comparability import InForce
 from ..analysis.comparison import Comparison, ComparisonVerdict, overall
 from ..analysis.profiles.comparison import ProfilesCompared
@@ -73,6 +74,13 @@ def write_sweep(folder: Path, found: SweepFile) -> list[Path]:
     """Write a sweep as JSON, Markdown and HTML, and return the files. Raises RecordingError, PageError."""
     written = _write(folder, SWEEP, found, document.markdown(scaling_table.blocks(found.sweep, found.checks)))
     return [*written, pages.write_sweep(folder, found.sweep, found.checks, to=folder / f"{SWEEP}.html")]
+
+
+def write_bisection(folder: Path, found: Bisection) -> Path:
+    """Write a bisection as JSON, and return the file. Raises RecordingError."""
+    file = folder / "bisection.json"
+    write_json(file, found)
+    return file
 
 
 def _write(folder: Path, name: str, content: msgspec.Struct, markdown: str) -> list[Path]:

@@ -46,7 +46,7 @@ def named_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-NOOP, DEPLOY, PROFILE = "noop", "deploy", "profile"
+NOOP, DEPLOY, PROFILE, BISECT = "noop", "deploy", "profile", "bisect"
 """Parts of a comparison. ``PROFILE``: one run of each variant, with the machine to itself and a profiling pass; the
 verdict does not include it."""
 PAIRS: Mapping[str, int] = {NOOP: 16, DEPLOY: 16}
@@ -124,6 +124,7 @@ SCHEMA_VERSION = 1
 PLAN = "plan.json"
 SAMPLES = "samples"
 DISCARDED = "discarded"
+SKIPPED = "skipped"
 RUNS = "runs"
 
 
@@ -143,11 +144,35 @@ class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
     intervals from the process' start on is neither always in it nor never."""
 
 
+class BisectPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bisection looks for."""
+
+    metric: str
+    most: int
+    """Measurements after which it gives up."""
+    error: float
+    """Probability of a wrong answer over the whole search."""
+    max_contention: float | None
+    """As in `ComparisonPlan`: a pair above it is left out."""
+    pairs: int
+    """Of the comparison of the guilty commit with the one before it; 0: none."""
+    profiles: bool
+    """Whether that comparison has a profiling pass."""
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit that cannot be measured."""
+
+    schema_version: int = 1
+    commit: str
+    why: str
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that determines the runs; a resumed run uses nothing else."""
 
     schema_version: int = SCHEMA_VERSION
-    command: Literal["compare", "sweep"]
+    command: Literal["compare", "sweep", "bisect"]
     started: str
     """ISO 8601, UTC."""
     subject: Subject
@@ -162,6 +187,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Top folder of the git repository of the arms' revisions."""
     hold_s: float = 1.0
     """Longest hold in a phase of a run."""
+    bisect: BisectPlan | None = None
+    """For a bisection."""
     parameter: str = ""
     """For a sweep: the parameter, or value of the definition, that the arms vary."""
 
@@ -200,7 +227,7 @@ class DiscardedSamples(msgspec.Struct, frozen=True, kw_only=True):
     b: Sample
 
 
-T = TypeVar("T", Plan, Sample, DiscardedSamples)
+T = TypeVar("T", Plan, Sample, DiscardedSamples, Skipped)
 
 
 class Store:
@@ -219,6 +246,17 @@ class Store:
             (store.folder / RUNS).mkdir()
         # With the original values and parameters, including secret ones: its runs need them.
         write_json(store.folder / PLAN, plan, mode=0o600)
+        return store
+
+    @classmethod
+    def within(cls, folder: Path, plan: Plan) -> Store:
+        """Return the store in a folder of another one; created with this plan where there is none yet."""
+        store = cls(folder)
+        if not (folder / PLAN).is_file():
+            with named_errors(folder):
+                (folder / SAMPLES).mkdir(parents=True, exist_ok=True)
+                (folder / RUNS).mkdir(exist_ok=True)
+            write_json(folder / PLAN, plan, mode=0o600)
         return store
 
     @classmethod
@@ -270,6 +308,17 @@ class Store:
     def _discarded(self) -> list[DiscardedSamples]:
         return [_read(path, DiscardedSamples) for path in sorted((self.folder / DISCARDED).glob("*.json"))]
 
+    def skip(self, commit: str, why: str) -> None:
+        """Note that a commit cannot be measured."""
+        with named_errors(self.folder):
+            (self.folder / SKIPPED).mkdir(exist_ok=True)
+        write_json(self.folder / SKIPPED / f"{commit}.json", Skipped(commit=commit, why=why))
+
+    def skipped(self) -> dict[str, str]:
+        """Return the commits that cannot be measured, with the reasons."""
+        found = [_read(path, Skipped) for path in sorted((self.folder / SKIPPED).glob("*.json"))]
+        return {one.commit: one.why for one in found}
+
     def run_folder(self, name: str) -> Path:
         """Return the folder for the reports and the output of one pytest process, created if necessary."""
         folder = self.folder / RUNS / name
@@ -315,6 +364,6 @@ def _read(path: Path, type: type[T]) -> T:
         path,
         type,
         schema_version=SCHEMA_VERSION,
-        what="of a comparison or sweep",
+        what="of a comparison, sweep or bisection",
         next_step="Is it the right folder? A damaged file can be removed: that run is made again.",
     )

@@ -10,6 +10,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,6 +35,36 @@ def repository() -> Path:
 def commit(top: Path, revision: str) -> str:
     """Return the id of the commit that a revision (branch, tag, id) currently names."""
     return _git(top, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+
+
+def is_dirty(top: Path) -> bool:
+    """Return whether tracked files differ from the commit that is checked out."""
+    return bool(_git(top, "status", "--porcelain", "--untracked-files=no"))
+
+
+class Revision(NamedTuple):
+    """One commit of a range."""
+
+    commit: str
+    subject: str
+    """First line of its message."""
+
+
+def between(top: Path, good: str, bad: str) -> list[Revision]:
+    """Return the commits after ``good`` up to ``bad``, the oldest first; of merges, only the merge itself.
+
+    Raises UsageError where ``good`` is not an ancestor of ``bad``.
+    """
+    said = _git(top, "log", "--reverse", "--first-parent", "--format=%H %s", f"{good}..{bad}", "--")
+    found = [Revision(*line.partition(" ")[::2]) for line in said.splitlines()]
+    # The first parents of bad must lead to good: else the range has a part of good's own history.
+    before = _git(top, "rev-list", "--max-count=1", "--first-parent", f"{found[0].commit}~1", "--") if found else good
+    if not found or before != good:
+        raise UsageError(
+            f"{good[:12]} is no ancestor of {bad[:12]} along its first parents",
+            next_step="Name the older commit first, and one on the same branch.",
+        )
+    return found
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""``grovescale compare | backends | sweep``: one test, run several times or on several clusters."""
+"""``grovescale compare | bisect | backends | sweep``: one test, run several times or on several clusters."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _NOT_OF_THE_PLAN = frozenset({"run", "resume", "reports", "fail_on", "json", "ye
 def add(commands: Any) -> None:
     """Add the commands. ``commands``: the parser's subparsers."""
     _add_compare(commands)
+    _add_bisect(commands)
     _add_backends(commands)
     _add_sweep(commands)
 
@@ -76,6 +77,74 @@ def _add_compare(commands: Any) -> None:
     add_json(compare)
     add_environment(compare)
     compare.set_defaults(run=functools.partial(_compare, compare))
+
+
+def _add_bisect(commands: Any) -> None:
+    bisect = commands.add_parser(
+        "bisect",
+        help="find the commit that changed a figure, by measurements that are noisy",
+        description="Exit code: 0 where the commit was found, 4 where there is no change, or too few measurements.",
+    )
+    bisect.add_argument("range", nargs="*", metavar="GOOD BAD OPERATOR [TEST]", help="two commits, definition, test")
+    bisect.add_argument("--metric", default="", metavar="KEY", help="the figure that changed, as cpu:deploy")
+    bisect.add_argument("--build", default="", metavar="CMD", help="shell command that builds a commit")
+    bisect.add_argument(
+        "--skip", action="append", default=[], metavar="REV", help="with --resume: a commit that cannot be measured"
+    )
+    bisect.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="value of the definition")
+    bisect.add_argument("--most", type=int, default=60, metavar="N", help="give up after so many measurements (60)")
+    bisect.add_argument(
+        "--pairs", type=int, default=8, metavar="N", help="of the comparison at the end (8); 0: no comparison"
+    )
+    bisect.add_argument("--no-profile", action="store_true", help="no profiling pass in the comparison at the end")
+    bisect.add_argument(
+        "--max-contention", default="", metavar="SHARE", help="leave out a pair when other programs take more (25%%)"
+    )
+    add_json(bisect)
+    add_environment(bisect)
+    bisect.set_defaults(run=functools.partial(_bisect, bisect))
+
+
+def _bisect(bisect: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from ..bench import commands
+
+    color = sys.stdout.isatty()
+    if options.resume is not None:
+        options.names = options.range
+        _refuse_beside_resume(options, bisect, "range", "skip")
+        return commands.resume_bisect(
+            options.resume,
+            options.reports.absolute(),
+            skipped=options.skip,
+            json=options.json,
+            stream=sys.stderr,
+            write=write,
+            color=color,
+        )
+    if len(options.range) < 2 or not options.metric:
+        raise UsageError(
+            "a bisection needs two commits and a figure",
+            next_step="Write: grovescale bisect GOOD BAD operators/mine.yaml --metric cpu:deploy --build CMD.",
+        )
+    if options.skip:
+        raise UsageError("--skip is for a search that was begun", next_step="Use it with --resume.")
+    good, bad, *names = options.range
+    wanted = commands.BisectWanted(
+        good=good,
+        bad=bad,
+        names=names,
+        metric=options.metric,
+        build=options.build,
+        values=options.set,
+        parameters=options.param,
+        most=options.most,
+        pairs=options.pairs,
+        profiles=not options.no_profile,
+        max_contention=options.max_contention,
+    )
+    return commands.run_bisect(
+        wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color
+    )
 
 
 def _add_backends(commands: Any) -> None:

@@ -34,6 +34,7 @@ class Document(NamedTuple):
 NAMES = (
     "backends",
     "binaries",
+    "bisection",
     "clusters",
     "comparison",
     "defects",
@@ -52,6 +53,7 @@ def documents() -> dict[str, Document]:
     """Return all kinds, by name."""
     # Imported late: no command imports more than it needs.
     from ..analysis.backends import BackendsTable
+    from ..analysis.bisection import Bisection
     from ..analysis.history import History
     from ..analysis.profiles.comparison import ProfilesFile
     from ..analysis.result import SCHEMA_VERSION, Result
@@ -66,6 +68,7 @@ def documents() -> dict[str, Document]:
     return {
         "backends": Document("backends", BackendsTable),
         "binaries": Document("setup", BinariesFile),
+        "bisection": Document("bisect", Bisection),
         "clusters": Document("status", StatusFile),
         "comparison": Document("compare", ComparisonFile),
         "defects": Document("selftest defects", MatrixFile),

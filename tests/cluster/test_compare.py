@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from pytest_grovescale import resources
+from pytest_grovescale.analysis.bisection import Bisection
 from pytest_grovescale.analysis.comparison import MetricComparison
 from pytest_grovescale.bench.output import ComparisonFile
 from pytest_grovescale.bench.store import Store
@@ -329,3 +330,62 @@ def test_profiles_of_both_are_compared_function_by_function(
     assert len(reports) == 6
     assert all(f'href="{report.relative_to(store).as_posix()}"' in page for report in reports)
     assert all(f'id="run{number}-timeline"' in page for number in (0, 1))
+
+
+# Of a commit whose message has the word: the build of some fails.
+BISECTED = BUILD.replace("mkdir bin", "grep -q broken variant && { echo no compiler; exit 3; }\nmkdir bin", 1)
+BISECTED_TEST = """
+from pytest_grovescale import conditions
+
+def test_it(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=5, pods_per_replica=1)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("ready", conditions.count("pods", 5, ready=True))
+        pcs.apply()
+"""
+
+
+@pytest.mark.long
+def test_a_bisection_goes_on_after_ctrl_c_and_finds_the_commit_that_writes_more(
+    folder: Path, standing: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(standing))
+    top = revisions(folder / "repository")
+    (top / "test_it.py").write_text(BISECTED_TEST, encoding="utf-8")
+    (top / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    for number, variant in enumerate(["optimized"] * 2 + ["broken", "optimized", "baseline", "baseline"]):
+        (top / "variant").write_text(variant, encoding="utf-8")
+        (top / "number").write_text(str(number), encoding="utf-8")
+        committed(top, f"commit-{number}")
+    command = [sys.executable, "-m", "pytest_grovescale.cli", "bisect"]
+    search = ["optimized", "commit-5", "operator.yaml", "test_it.py", "--metric=writes:deploy", f"--build={BISECTED}"]
+    driver = subprocess.Popen(
+        [*command, *search, "--cluster=standing", "--pairs=2", "--no-profile"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=top,
+    )
+    assert driver.stderr is not None
+    while "; next " not in (line := driver.stderr.readline()):
+        assert line, "the driver ended before anything was measured"
+    driver.send_signal(signal.SIGINT)
+    driver.communicate(timeout=120)
+    assert driver.returncode == 130
+    wait_none(str(top))
+    store = Store.latest(top / "reports", "bisect")
+    before = store.samples()
+    assert before
+    assert not list((store.folder / "revisions").glob("*/variant")), "no checkout is left"
+    done = subprocess.run([*command, "--resume", "--json"], capture_output=True, text=True, cwd=top)
+    assert done.returncode == 0, done.stderr
+    found = msgspec.json.decode(done.stdout, type=Bisection)
+    assert [step.subject for step in found.steps if step.commit in found.guilty] == ["commit-4"]
+    assert found.change > 1
+    after = store.samples()
+    assert {slot: after[slot] for slot in before} == before, "what was measured is not measured again"
+    assert all("no compiler" in step.skipped for step in found.steps if step.skipped)
+    assert len(after) <= 8
+    (part,) = compared(store.folder / "guilty").parts
+    assert (part.plan.a.split()[-1], part.plan.b.split()[-1]) == ("commit-3", "commit-4")
+    assert less(metrics(compared(store.folder / "guilty"))["writes:deploy"]) is False
