@@ -76,6 +76,13 @@ OPTIONS = (
     ),
     Option("hold", "string", "", "cut every hold of a phase to this, as 5s", "DURATION"),
     Option(
+        "stall_limit",
+        "string",
+        "",
+        "end a phase in which no milestone's count has changed for this long, as 2m, instead of at its timeout",
+        "DURATION",
+    ),
+    Option(
         "wait_quiet",
         "string",
         "",
@@ -167,6 +174,8 @@ class Settings(NamedTuple):
     """Time between two scrapes, s; 0: at phase edges only; None: as the operator's definition says, or 5 s."""
     hold_s: float | None
     """Longest hold of a phase, s; None: as the test says."""
+    stall_s: float | None
+    """Longest time without a change of any count of a phase, s; None: its timeout."""
     wait_quiet_s: float
     """Longest wait for a quiet machine before a phase, s; 0: none."""
     profile: Literal["auto", "pyspy", "pprof", "off"]
@@ -242,6 +251,7 @@ def read(config: pytest.Config) -> Settings:
         start=values["start"],
         scrape_interval_s=_seconds("scrape-interval", values["scrape_interval"]),
         hold_s=_seconds("hold", values["hold"]),
+        stall_s=_seconds("stall-limit", values["stall_limit"]),
         wait_quiet_s=_seconds("wait-quiet", values["wait_quiet"]) or 0.0,
         profile=values["profile"],
         scrape=values["scrape"],

@@ -117,6 +117,11 @@ class ControllerManager(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
         off = any(f"-{name}" in self.controllers for name in names)
         return any(name in self.controllers for name in names) or ("*" in self.controllers and not off)
 
+    @property
+    def names(self) -> str:
+        """The controllers as kube-controller-manager is given them, separated by commas."""
+        return self.extra_args.get("controllers", ",".join(self.controllers))
+
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: ClientLimits = ClientLimits()

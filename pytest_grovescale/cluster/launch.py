@@ -60,6 +60,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether ``grovescale up`` starts it."""
 
 
+CONTROLLERS = "controller_manager_controllers"
+"""Fact about a cluster: the controllers that run, separated by commas; missing where they are not known."""
+
+
 def digest(definition: ClusterDefinition) -> str:
     """Return a digest that is equal for equal definitions."""
     return state.digest(msgspec.json.encode(definition))
@@ -77,7 +81,7 @@ def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> 
         "max_mutating_requests_inflight": api.max_mutating_requests_inflight,
         "apiserver_gogc": api.gogc or 100,
         "controller_manager_qps": manager.limits.qps,
-        "controller_manager_controllers": manager.extra_args.get("controllers", controllers),
+        CONTROLLERS: manager.extra_args.get("controllers", controllers),
         "scheduler_qps": definition.scheduler.limits.qps,
     }
     for section in ("api_server", "controller_manager", "scheduler", "kwok"):

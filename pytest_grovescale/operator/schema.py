@@ -277,6 +277,9 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     """Rules granted to its ServiceAccount: here, or as ClusterRoles and Roles, or as rules alone. With bindings of a
     ServiceAccount, it is granted what they grant; without, all roles."""
     identity: Identity = Identity()
+    replaces: list[str] = []
+    """Controllers of kube-controller-manager that it takes the place of, as ``job-controller``: a cluster that runs one
+    of them is refused, as both would act on the same objects."""
     webhooks: Paths = []
     """Mutating- and ValidatingWebhookConfigurations, called at ``{webhook_port}``."""
     webhook_port: int = 0

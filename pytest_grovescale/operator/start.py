@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..cluster.handle import Cluster
-from ..errors import OperatorError
+from ..cluster.launch import CONTROLLERS
+from ..errors import OperatorError, UsageError
 from ..kube.portal import Portal
 from . import install, process
 from .handle import Operator, Others, Progress
@@ -27,7 +28,7 @@ from .pods.operator import OperatorPods
 from .pods.operator import bring_up as bring_up_pods
 from .schema import OperatorDefinition
 
-__all__ = ["Others", "clear", "join", "start", "uninstall"]
+__all__ = ["Others", "clear", "join", "refuse_rivals", "start", "uninstall"]
 
 
 def start(
@@ -49,6 +50,7 @@ def start(
     UsageError for pods on a cluster whose nodes cannot run pods, or with faults; a failed start is undone.
     """
     refuse_where_none_run(definition, cluster.backend)
+    refuse_rivals(definition, str(cluster.facts.get(CONTROLLERS, "")), cluster.name)
     if faults:
         refuse_for_pods(definition)
     with transition(cluster):
@@ -74,6 +76,22 @@ def start(
         if definition.pod is not None:
             return bring_up_pods(definition, cluster, directory=directory, progress=progress)
         return process.bring_up(definition, cluster, directory=directory, progress=progress, faults=faults)
+
+
+def refuse_rivals(definition: OperatorDefinition, controllers: str, cluster: str) -> None:
+    """Raise UsageError for an operator that takes the place of a controller which the cluster runs.
+
+    ``controllers``: those that it runs, separated by commas, as its controller manager is given them; empty: unknown.
+    """
+    names = controllers.split(",")
+    running = [one for one in definition.replaces if one in names or ("*" in names and f"-{one}" not in names)]
+    if running:
+        raise UsageError(
+            f"cluster {cluster} runs {', '.join(running)}, which operator {definition.name} takes the place of: both "
+            "would act on the same objects",
+            next_step="Use one that does not: --grovescale-cluster=minimal, or a definition of yours with other "
+            "controller_manager.controllers.",
+        )
 
 
 def _as_asked(running: AnyRunning, definition: OperatorDefinition, *, faults: bool) -> bool:

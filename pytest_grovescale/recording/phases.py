@@ -134,10 +134,7 @@ class Phases:
         objects: list[LateObject] = []
         if wanted.outcome == "timeout":
             await self._captures.dump_all()
-            now = self._ledger.now()
-            shortfalls = self._ledger.engine.shortfalls(wanted.phase, now, timeout_diagnosis.LIMIT)
-            objects = await timeout_diagnosis.account(shortfalls, self._client, phase=wanted.phase, at=now)
-            objects = [self._journal_late(found) for found in objects]
+            objects = [self._journal_late(found) for found in await self.late()]
         edge = f"end:{wanted.phase}"
         self._roster.read(edge)
         await self._scrapers.edge(edge)
@@ -148,6 +145,14 @@ class Phases:
         await self._captures.collect()
         self._ledger.flush()
         return objects
+
+    async def late(self) -> list[LateObject]:
+        """Return some late objects of each unmet milestone of the open phase, with the API's reasons."""
+        if self._open is None:
+            return []
+        now, phase = self._ledger.now(), self._open.phase
+        shortfalls = self._ledger.engine.shortfalls(phase, now, timeout_diagnosis.LIMIT)
+        return await timeout_diagnosis.account(shortfalls, self._client, phase=phase, at=now)
 
     def close(self, wanted: EndPhase) -> None:
         """End the phase with the data available."""

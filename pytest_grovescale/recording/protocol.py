@@ -128,6 +128,10 @@ class EndPhase(Request, tag="end", frozen=True, kw_only=True):
     message: str = ""
 
 
+class Explain(Request, tag="explain", frozen=True, kw_only=True):
+    """Return late objects of each unmet milestone of the open phase, with reasons; nothing is journaled."""
+
+
 class AddMark(Request, tag="mark", frozen=True, kw_only=True):
     label: str
     state: Literal["begin", "end", "now"]
@@ -223,6 +227,7 @@ Command = (
     OpenWatches
     | BeginPhase
     | EndPhase
+    | Explain
     | AddMark
     | AddLines
     | QuietPhase

@@ -164,6 +164,10 @@ class Recorder:
         """
         return self._order(protocol.EndPhase(id=self._id(), phase=name, outcome=outcome, message=message), _END_S).late
 
+    def explain(self) -> list[LateObject]:
+        """Return objects that each unmet milestone of the open phase waits for, with the API's reasons."""
+        return self._order(protocol.Explain(id=self._id()), _END_S).late
+
     def mark(
         self, label: str, *, state: Literal["begin", "end", "now"] = "now", detail: str = "", count: int = 0
     ) -> None:

@@ -190,6 +190,8 @@ class Session:
                 if self.injected is not None:
                     self.injected.poll()
                 return await self.phases.end(command)
+            case protocol.Explain():
+                return await self.phases.late()
             case protocol.AddMark(label=label, state=state, detail=detail, count=count):
                 detail = redaction.text(detail)
                 self.ledger.add(Mark(at=self.clock.now(), label=label, state=state, detail=detail, count=count))

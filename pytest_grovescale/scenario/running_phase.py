@@ -61,6 +61,9 @@ def profiler_of(phase: str, asked: object) -> Profiler | None:
     raise UsageError(f"phase {phase!r}: profile={asked!r} is no profiler", next_step=f"Use {names}, True or False.")
 
 
+_STALL_S = 30.0
+"""Time without a change of any count after which is said what the phase waits for, s."""
+
 # How long one wait for the recorder may last before Ctrl-C, a dead operator or the timeout are checked again.
 _TICK_S = 0.25
 
@@ -136,6 +139,10 @@ class RunningPhase:
         self._ended = False
         self._lasted_s = 0.0
         self._counts: Mapping[str, tuple[int, int]] = {}
+        self._changed_left = self.timeout_s
+        """What was left of the timeout when a count last changed, s."""
+        self._explained = False
+        """Whether was said what it waits for, since then."""
 
     # ---- declaring
 
@@ -255,8 +262,24 @@ class RunningPhase:
             self._test.cluster.check_running()
         if update is not None:
             self._take(update)
-        if self._allowance is not None and self._allowance.left() <= 0 and not self._complete:
-            self._time_out()
+        if self._allowance is None or self._complete or self._ended:
+            return
+        left = self._allowance.left()
+        stalled = self._changed_left - left
+        if left <= 0:
+            self._time_out(f"timed out after {durations.text(self.timeout_s)}")
+        elif stalled >= self._test.stall_limit_s:
+            limit = durations.text(self._test.stall_limit_s)
+            self._time_out(f"stalled: no count has changed for {limit} (--grovescale-stall-limit)")
+        elif stalled >= _STALL_S and not self._explained:
+            self._explain(stalled)
+
+    def _explain(self, stalled: float) -> None:
+        """Say, once in each stall, which object each milestone waits for, and what the API says about it."""
+        self._explained = True
+        by_milestone = {late.milestone: late for late in reversed(self._test.recorder.explain())}
+        for late in by_milestone.values():
+            self._test.progress.say(f"{self.name}: no change for {durations.rough(stalled)}: {figures.late_text(late)}")
 
     def pass_time(self, seconds: float) -> None:
         """Wait for some seconds, and handle the recorder's messages during the wait."""
@@ -271,8 +294,10 @@ class RunningPhase:
             case MilestoneReached():
                 self._test.progress.milestone(update.name, update.elapsed)
             case Progress():
-                self._counts = update.counts
                 left = self._allowance.left() if self._allowance else self.timeout_s
+                if update.counts != self._counts:
+                    self._changed_left, self._explained = left, False
+                self._counts = update.counts
                 self._test.progress.update(
                     update.counts, elapsed=update.elapsed, left=left, rate=update.api_rate or None
                 )
@@ -326,10 +351,10 @@ class RunningPhase:
         limit = quiescence.limit_s(hold, self._allowance.left())
         quiescence.repeat_triggers(self, self._test.operator, limit=limit, progress=self._test.progress)
 
-    def _time_out(self) -> None:
+    def _time_out(self, how: str) -> None:
         missing = {name: have for name, have in self._counts.items() if have[0] != have[1]}
         counts = ", ".join(f"{name} {have} of {want}" for name, (have, want) in missing.items())
-        message = f"phase {self.name!r} timed out after {durations.text(self.timeout_s)}"
+        message = f"phase {self.name!r} {how}"
         if counts:
             message += f": {counts}"
         late = self._end("timeout", message)

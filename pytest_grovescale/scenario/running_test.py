@@ -87,6 +87,8 @@ class RunningTest:
     """Where templates are looked up: the folder of the test's file, then others."""
     longest_hold_s: float = math.inf
     """Maximum length of holds, s."""
+    stall_limit_s: float = math.inf
+    """Time without a change of any count after which a phase ends, s."""
     wait_quiet_s: float = 0.0
     quietness: Quietness | None = None
     driver: Channel[AnyOrder] | None = None

@@ -19,6 +19,7 @@ from ..kube.client import Client
 from ..kube.portal import Portal
 from ..operator.pods.definition import refuse_where_none_run
 from ..operator.schema import OperatorDefinition
+from ..operator.start import refuse_rivals
 from ..options import Settings
 from ..resources import Folders
 from .test_config import ItemConfig
@@ -103,6 +104,8 @@ def planned(
     if operator is not None:
         refuse_where_none_run(operator, definition.backend)
     behind = backend(definition.backend)
+    if operator is not None and not behind.foreign:
+        refuse_rivals(operator, definition.controller_manager.names, definition.name)
     behind.permitted(definition, allowed_contexts=settings.allow_context)
     if one_each and behind.foreign:
         raise _one_for_all("a cluster that exists is one: what its workers did there would add up")

@@ -266,6 +266,7 @@ class MeasuredTest:
             parameters=settings.parameters,
             base=folders(item),
             longest_hold_s=math.inf if settings.hold_s is None else settings.hold_s,
+            stall_limit_s=math.inf if settings.stall_s is None else settings.stall_s,
             wait_quiet_s=settings.wait_quiet_s,
             quietness=Quietness(processes_files(cluster, operator)),
             driver=driver_protocol.inherited_channel(),

@@ -139,20 +139,20 @@ def test_nothing_secret_reaches_the_reports(whole: WholeRun) -> None:
             assert "PRIVATE KEY" not in text, f"a key in {file.name}"
 
 
-def test_a_timeout_says_which_pods_are_late_and_why(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
+def test_a_stalled_phase_says_which_pods_are_late_and_why(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     test = (
         HEAD
         + """
 def test_late(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
-    with scale.phase("deploy", timeout="10s") as deploy:
+    with scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("on-no-such-node", conditions.count("pods", 4, where={"spec.nodeName": "nowhere"}))
         pcs.apply()
 """
     )
-    outcome = run(pytester, running_cluster, test)
+    outcome = run(pytester, running_cluster, test, "--grovescale-stall-limit=3s")
     outcome.assert_outcomes(failed=1)
-    outcome.stdout.fnmatch_lines(["*timed out *: *-node 0 of 4*"])
+    outcome.stdout.fnmatch_lines(["*stalled*: *-node 0 of 4*"])
     (found,) = result_of(pytester).tests
     assert found.phases[0].outcome == "timeout"
     assert found.phases[0].late
@@ -165,9 +165,9 @@ def test_a_crash_of_the_operator_fails_the_phase_at_once(pytester: pytest.Pytest
         + """
 @pytest.mark.grovescale(values={"defect": "crash=20"})
 def test_crash(scale):
-    pcs = scale.workload("pcs.yaml.j2", replicas=15, pods_per_replica=2)
+    pcs = scale.workload("pcs.yaml.j2", replicas=100, pods_per_replica=2)
     with scale.phase("deploy", timeout="10m") as deploy:
-        deploy.milestone("pods-ready", conditions.count("pods", 30, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 200, ready=True))
         pcs.apply()
 """
     )
