@@ -21,7 +21,8 @@ def test_nothing_serious_is_found(
     reader.open(opened, width=WIDTHS[0], dark=dark)
     reader.show_all()
     reader.run(AXE.read_text(encoding="utf-8"))
-    for width in WIDTHS:
+    # Colours are the same at any width.
+    for width in WIDTHS[:1] if dark else WIDTHS:
         reader.resize(width)
         with subtests.test(width=width):
             assert serious(reader) == []

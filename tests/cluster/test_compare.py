@@ -29,8 +29,9 @@ from tests.repositories import committed, repository
 pytestmark = pytest.mark.cluster
 
 COMMAND = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
-# How many runs there are is not to depend on what else the machine does.
+# How many runs there are is not to depend on what else the machine does: no pair is contended, or each is.
 COMPARE = [*COMMAND, "--max-contention=100%"]
+CONTENDED = [*COMMAND, "--max-contention=0.001%"]
 SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"]
 ON_STANDING = ["--cluster=standing", "--parts=deploy"]
 VARIANTS = ["--set=variant=baseline", "--set-b=variant=optimized"]
@@ -95,7 +96,7 @@ import pytest
 @pytest.mark.grovescale(nodes=1)
 def test_it(scale):
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.hold("3s")
+        deploy.hold("1500ms")
 """
 
 
@@ -151,11 +152,16 @@ def phases(store: Store, run: str) -> dict[str, Span]:
 
 
 def interrupted(
-    folder: Path, what: str, after: str, number: signal.Signals, variants: Sequence[str] = VARIANTS
+    folder: Path,
+    what: str,
+    after: str,
+    number: signal.Signals,
+    variants: Sequence[str] = VARIANTS,
+    command: Sequence[str] = COMPARE,
 ) -> tuple[int, str]:
     """Start a comparison, send it a signal once a line starts so; return its exit code and last words."""
     driver = subprocess.Popen(
-        [*COMPARE, *variants, *SMALL, f"--parts={what}"],
+        [*command, *variants, *SMALL, f"--parts={what}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -203,14 +209,17 @@ def resumed(folder: Path) -> dict[str, MetricComparison]:
     done = subprocess.run([*COMMAND, "--resume", "--fail-on=never"], capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     after = store.samples()
-    assert {slot: after[slot] for slot in before} == before, "what was measured is not measured again"
-    assert set(after) == set(store.plan().slots)
+    slots = store.plan().slots
+    again = [(part, one.round) for part in store.plan().comparisons for one in store.discarded(slots, part)]
+    kept = {slot: sample for slot, sample in before.items() if (slot.part, slot.round) not in again}
+    assert {slot: after[slot] for slot in kept} == kept, "what was measured is not measured again"
+    assert set(after) == set(slots)
     assert all((store.folder / sample.run.recording).is_file() for sample in after.values())
     assert {"comparison.json", "comparison.md", "comparison.html"} <= {file.name for file in store.folder.iterdir()}
     found = compared(store.folder)
     # Each recording counts the other run among other programs; together they are not more than the machine.
     shares = [pair.contention.share for part in found.parts for pair in part.contention]
-    assert len(shares) == 2
+    assert len(shares) == 2 + len(again), "of discarded pairs, too"
     assert all(share is not None for share in shares), found.parts[0].contention
     return metrics(found)
 
@@ -220,7 +229,7 @@ def less(metric: MetricComparison) -> bool:
     return metric.a is not None and metric.b is not None and metric.b < metric.a
 
 
-def test_noop_windows_go_on_after_a_kill_and_tell_two_revisions_apart(folder: Path) -> None:
+def test_contended_noop_windows_are_made_again_also_after_a_kill_and_tell_two_revisions_apart(folder: Path) -> None:
     top = revisions(folder / "repository")
     interrupted(
         top,
@@ -228,9 +237,13 @@ def test_noop_windows_go_on_after_a_kill_and_tell_two_revisions_apart(folder: Pa
         "noop 1 of 2",
         signal.SIGKILL,
         ["operator.yaml", "--git", "baseline", "optimized", f"--build={BUILD}"],
+        CONTENDED,
     )
     figures = resumed(top)
-    (part,) = compared(Store.latest(top / "reports", "compare").folder).parts
+    store = Store.latest(top / "reports", "compare")
+    assert len(store.discarded(store.plan().slots, "noop")) == store.plan().comparisons["noop"].repeats > 0
+    assert any("-repeat-" in name for name in phases(store, "noop-a-2")), "by the run that went on"
+    (part,) = compared(store.folder).parts
     assert (part.plan.a, part.plan.b, part.broken) == ("baseline", "optimized", ())
     assert figures["noop_writes"].b == 0
     assert less(figures["noop_writes"])
@@ -238,21 +251,6 @@ def test_noop_windows_go_on_after_a_kill_and_tell_two_revisions_apart(folder: Pa
     assert figures["noop_reconciles"].a == figures["noop_reconciles"].b == 6, "every trigger is heard and dealt with"
     assert figures["noop_cpu"].gated
     assert not (top / "bin").exists(), "each is built in a folder of its own"
-
-
-def test_contended_windows_are_discarded_and_made_again(folder: Path) -> None:
-    """Other programs take more than this of any machine."""
-    limit = ["--max-contention=0.001%", "--fail-on=never"]
-    done = subprocess.run(
-        [*COMMAND, *VARIANTS, *SMALL, "--parts=noop", *limit], capture_output=True, text=True, cwd=folder
-    )
-    assert done.returncode == 0, done.stderr
-    store = Store.latest(folder / "reports", "compare")
-    assert len(store.discarded(store.plan().slots, "noop")) == store.plan().comparisons["noop"].repeats > 0
-    assert any("-repeat-" in name for name in phases(store, "noop-a-1"))
-    figures = metrics(compared(store.folder))
-    assert less(figures["noop_writes"])
-    assert figures["noop_reconciles"].a == 6
 
 
 def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.result import CheckResult, Result
+from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
 
 HEAD = """
@@ -112,40 +116,96 @@ def test_wrong_options_are_usage_errors(pytester: pytest.Pytester, argument: str
 # ---- on a control plane
 
 
+SOUND = (
+    HEAD
+    + "from pytest_grovescale.errors import UsageError\n"
+    + "@pytest.mark.grovescale_budget(checks.NoopWrites(max=0))"
+    + NOOP
+    + '    scale.check(checks.ApiRequests("deploy", "create", resource="pods", max=1, per_object=True))\n'
+    + "@pytest.mark.grovescale_budget(checks.Scales('cpu:deploy'))"
+    + NOOP.replace("test_noop", "test_swept")
+    + "    scale.check(checks.Scales('rss:deploy', exponent_max=1))\n"
+    + "@pytest.mark.grovescale_budget(checks.NoopReconciles(per_trigger={'podcliqueset': 1, 'podclique': 2}))"
+    + NOOP.replace("test_noop", "test_repeated").replace("reconcile()", "reconcile(times=5)")
+    + "    with pytest.raises(UsageError, match='once or more'):\n        pcs.trigger_reconcile(times=0)\n"
+)
+BUDGETS = """
+tests:
+  test_noop:
+    - noop_reconciles: {per_trigger: {podcliqueset: 1, podclique: 2}}
+    - hot_loop
+    - cpu: {phase: deploy, max: 30s}
+    - rss: {max: 2Gi}
+  test_swept: [hot_loop, {scales: {metric: noop_cpu}}]
+"""
+
+
+class Sound(NamedTuple):
+    """A finished run of ``SOUND``, which several tests look at."""
+
+    folder: Path
+    shown: pytest.LineMatcher
+    tests: dict[str, TestResult]
+
+
+@pytest.fixture(scope="module")
+def sound(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Sound:
+    folder = tmp_path_factory.mktemp("sound")
+    (folder / "test_sound.py").write_text(SOUND, encoding="utf-8")
+    (folder / "budgets.yaml").write_text(BUDGETS, encoding="utf-8")
+    (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}", "-v"]
+    options = ["--grovescale-operator=reference", "--grovescale-contention-limit=100%", "--junit-xml=junit.xml"]
+    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout
+    assert "warning" not in done.stdout.splitlines()[-1]
+    result = msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)
+    tests = {test.test.rpartition("::")[2]: test for test in result.tests}
+    return Sound(folder, pytest.LineMatcher(done.stdout.splitlines()), tests)
+
+
 @pytest.mark.cluster
-def test_marker_file_and_call_hold_a_sound_operator(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    budgets(
-        pytester,
-        "tests:\n"
-        "  test_noop:\n"
-        "    - noop_reconciles: {per_trigger: {podcliqueset: 1, podclique: 2}}\n"
-        "    - hot_loop\n"
-        "    - cpu: {phase: deploy, max: 30s}\n"
-        "    - rss: {max: 2Gi}\n",
-    )
-    call = '    scale.check(checks.ApiRequests("deploy", "create", resource="pods", max=1, per_object=True))\n'
-    outcome = run(
-        pytester,
-        running_cluster,
-        "@pytest.mark.grovescale_budget(checks.NoopWrites(max=0))" + NOOP + call,
-        "--junit-xml=junit.xml",
-    )
-    outcome.assert_outcomes(passed=1)
-    found = checks_of(pytester)
-    assert {check.verdict for check in found} == {"pass"}
-    assert [check.source for check in found] == ["marker", *(f"budgets.yaml:{n}" for n in (3, 4, 5, 6)), "test"]
-    outcome.stdout.fnmatch_lines(["PASSED test_noop: 6 checks, 3 phases*"])
-    (test,) = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result).tests
+def test_marker_file_and_call_hold_a_sound_operator(sound: Sound) -> None:
+    test = sound.tests["test_noop"]
+    assert {check.verdict for check in test.checks} == {"pass"}
+    assert [check.source for check in test.checks] == [
+        "marker",
+        *(f"budgets.yaml:{n}" for n in (4, 5, 6, 7)),
+        "test",
+    ]
+    sound.shown.fnmatch_lines(["PASSED test_noop: 6 checks, 3 phases*"])
     twin = next(phase for phase in test.phases if phase.name == "steady-state (idle)")
     steady = next(phase for phase in test.phases if phase.name == "steady-state")
     assert steady.idle_twin == twin.name
     # As long as the phase, but for what its edges took: a busy machine's are some ms apart.
     assert twin.seconds >= 0.95 * steady.seconds
     assert twin.triggers == 0
-    properties = {
-        p.get("name"): p.get("value") for p in ElementTree.parse(pytester.path / "junit.xml").iter("property")
-    }
+    (case,) = ElementTree.parse(sound.folder / "junit.xml").iterfind(".//testcase[@name='test_noop']")
+    properties = {p.get("name"): p.get("value") for p in case.iter("property")}
     assert properties["grovescale.check.noop_writes.steady-state"] == "pass"
+
+
+@pytest.mark.cluster
+def test_what_a_sweep_judges_is_recorded_and_decides_nothing(sound: Sound) -> None:
+    sound.shown.fnmatch_lines(
+        [
+            "Checks: 1 passed",
+            '- *: scales("cpu:deploy", exponent_max=1.15)*',
+            '- *: scales("noop_cpu", exponent_max=1.15)*',
+            '- *: scales("rss:deploy", exponent_max=1)*',
+        ]
+    )
+    assert [check.check for check in sound.tests["test_swept"].checks] == ["hot_loop()"]
+
+
+@pytest.mark.cluster
+def test_a_trigger_may_be_repeated_until_its_cost_is_reported(sound: Sound) -> None:
+    test = sound.tests["test_repeated"]
+    (check,) = test.checks
+    assert check.verdict == "pass"
+    (steady,) = (phase for phase in test.phases if phase.name == "steady-state")
+    # Each came once the operator was done with the last: none melted into another in its queue.
+    assert steady.triggers == 5
 
 
 @pytest.mark.cluster
@@ -203,27 +263,6 @@ def test_a_hot_loop_goes_on_in_the_idle_twin(pytester: pytest.Pytester, running_
     outcome.stdout.fnmatch_lines(["*steady-state*(fail; hot_loop(), *"])
 
 
-@pytest.mark.cluster
-def test_what_a_sweep_judges_is_recorded_and_decides_nothing(
-    pytester: pytest.Pytester, running_cluster: Cluster
-) -> None:
-    budgets(pytester, "tests: {test_noop: [hot_loop, {scales: {metric: noop_cpu}}]}\n")
-    test = "from pytest_grovescale import checks\n@pytest.mark.grovescale_budget(checks.Scales('cpu:deploy'))" + NOOP
-    outcome = run(
-        pytester, running_cluster, test + "    scale.check(checks.Scales('rss:deploy', exponent_max=1))\n", "-v"
-    )
-    outcome.assert_outcomes(passed=1, warnings=0)
-    outcome.stdout.fnmatch_lines(
-        [
-            "Checks: 1 passed",
-            '- *: scales("cpu:deploy", exponent_max=1.15)*',
-            '- *: scales("noop_cpu", exponent_max=1.15)*',
-            '- *: scales("rss:deploy", exponent_max=1)*',
-        ]
-    )
-    assert [check.check for check in checks_of(pytester)] == ["hot_loop()"]
-
-
 INCONCLUSIVE = "@pytest.mark.grovescale_budget(checks.NoopWrites(identity='nobody'))" + NOOP
 
 
@@ -251,14 +290,14 @@ def test_a_call_fails_where_it_stands_and_can_be_judged_again(
     outcome.assert_outcomes(failed=1)
     outcome.stdout.fnmatch_lines(["E *CPU in deploy * > 1 ms (fail; *"])
     assert [check.verdict for check in checks_of(pytester)] == ["pass", "inconclusive", "fail"]
-    budgets(pytester, "tests: {test_noop: [{cpu: {phase: deploy, max: 1ms}}]}\n")
-    outcome = run(pytester, running_cluster, NOOP, "--grovescale-budgets=off")
-    outcome.assert_outcomes(passed=1)
-    assert [check.verdict for check in checks_of(pytester)] == ["not enforced"]
+    budgets(pytester, "tests: {'test_*': [{cpu: {phase: deploy, max: 1ms}}]}\n")
+    called = NOOP.replace("test_noop", "test_called") + calls.splitlines()[-1]
+    outcome = run(pytester, running_cluster, NOOP + called, "--grovescale-budgets=off")
+    outcome.assert_outcomes(passed=1, failed=1)
+    file = pytester.path / "reports" / "latest" / "result.json"
+    tests = msgspec.json.decode(file.read_bytes(), type=Result).tests
+    assert [[check.verdict for check in test.checks] for test in tests] == [["not enforced"], ["not enforced", "fail"]]
     outcome.stdout.fnmatch_lines(["PASSED test_noop: *"])
-    outcome = run(pytester, running_cluster, NOOP + calls.splitlines()[-1], "--grovescale-budgets=off")
-    outcome.assert_outcomes(failed=1)
-    assert [check.verdict for check in checks_of(pytester)] == ["not enforced", "fail"]
 
 
 @pytest.mark.cluster
@@ -269,20 +308,3 @@ def test_budgets_hold_under_xdist(pytester: pytest.Pytester, running_cluster: Cl
     outcome.assert_outcomes(failed=2)
     result = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result)
     assert [[check.verdict for check in test.checks] for test in result.tests] == [["pass", "fail"]] * 2
-
-
-@pytest.mark.cluster
-def test_a_trigger_may_be_repeated_until_its_cost_is_reported(
-    pytester: pytest.Pytester, running_cluster: Cluster
-) -> None:
-    never = "    with pytest.raises(UsageError, match='once or more'):\n        pcs.trigger_reconcile(times=0)\n"
-    test = "from pytest_grovescale.errors import UsageError\n" + NOOP.replace("reconcile()", "reconcile(times=5)")
-    declared = "@pytest.mark.grovescale_budget(checks.NoopReconciles(per_trigger={'podcliqueset': 1, 'podclique': 2}))"
-    outcome = run(pytester, running_cluster, test.replace("def test_noop", declared + "\ndef test_noop") + never)
-    outcome.assert_outcomes(passed=1)
-    (check,) = checks_of(pytester)
-    assert check.verdict == "pass"
-    (found,) = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result).tests
-    (steady,) = (phase for phase in found.phases if phase.name == "steady-state")
-    # Each came once the operator was done with the last: none melted into another in its queue.
-    assert steady.triggers == 5

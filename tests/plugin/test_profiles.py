@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -115,6 +119,15 @@ def latest(pytester: pytest.Pytester) -> Path:
     return pytester.path / "reports" / "latest"
 
 
+def recordings(folder: Path) -> dict[str, list[AnyRecord]]:
+    """Return the records of each test and pass of a run."""
+    return {
+        opened.test.rpartition("::")[2]: records
+        for path in (folder / "recordings").iterdir()
+        if isinstance((opened := (records := list(read(path)))[0]), Opened)
+    }
+
+
 def results(pytester: pytest.Pytester) -> dict[str, TestResult]:
     found = msgspec.json.decode((latest(pytester) / "result.json").read_bytes(), type=Result)
     return {test.test.rpartition("::")[2]: test for test in found.tests}
@@ -134,13 +147,9 @@ def test_the_first_pass_measures_and_the_second_leaves_profiles(
         ("test_small", False),
         ("test_small[profiled]", True),
     ]
-    recordings = {
-        opened.test.rpartition("::")[2]: records
-        for path in (latest(pytester) / "recordings").iterdir()
-        if isinstance((opened := (records := list(read(path)))[0]), Opened)
-    }
-    assert not [record for record in recordings["test_small"] if isinstance(record, ProfileTaken)]
-    profiled = recordings["test_small[profiled]"]
+    recorded = recordings(latest(pytester))
+    assert not [record for record in recorded["test_small"] if isinstance(record, ProfileTaken)]
+    profiled = recorded["test_small[profiled]"]
     taken = [record for record in profiled if isinstance(record, ProfileTaken)]
     assert [(record.phase, record.process, record.kind) for record in taken] == [
         ("deploy", "operator", "pyspy"),
@@ -162,52 +171,93 @@ def covers(records: list[AnyRecord], taken: ProfileTaken) -> bool:
     return taken.started <= start < taken.ended <= end
 
 
-@pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("line", "outcomes"),
-    [
-        ("assert False, 'too slow'", {"failed": 1, "passed": 1}),
-        ("raise RuntimeError('a defect')", {"failed": 2}),
-        ("assert not grovescale_profiled", {"passed": 2}),
-    ],
-)
-def test_what_a_test_asserts_is_judged_in_the_first_pass_alone(
-    pytester: pytest.Pytester, running_cluster: Cluster, line: str, outcomes: dict[str, int]
-) -> None:
-    test = f"def test_it(scale, grovescale_profiled):\n    with scale.phase('nothing'):\n        pass\n    {line}\n"
-    run(pytester, running_cluster, test).assert_outcomes(**outcomes)
-
-
-@pytest.mark.cluster
-def test_a_phase_that_fails_fails_both_passes_and_leaves_the_operators_stacks(
-    pytester: pytest.Pytester, running_cluster: Cluster
-) -> None:
-    test = """
+JUDGED = """
 from pytest_grovescale import conditions
+
+def test_asserts(scale, grovescale_profiled):
+    with scale.phase("nothing"):
+        pass
+    assert False, "too slow"
+
+def test_defective(scale, grovescale_profiled):
+    with scale.phase("nothing"):
+        pass
+    raise RuntimeError("a defect")
+
+def test_knows_its_pass(scale, grovescale_profiled):
+    with scale.phase("nothing"):
+        pass
+    assert not grovescale_profiled
 
 def test_late(scale):
     with scale.phase("deploy", timeout="2s") as deploy:
         deploy.milestone("pods", conditions.count("pods", 1))
-"""
-    run(pytester, running_cluster, test).assert_outcomes(failed=2)
-    for path in (latest(pytester) / "recordings").iterdir():
-        (stacks,) = (r for r in read(path) if isinstance(r, Lines) and r.source == "stacks:operator")
-        assert any("MainThread" in line for line in stacks.lines)
 
-
-@pytest.mark.cluster
-def test_an_operator_restarted_in_a_phase_has_a_profile_of_each_life(
-    pytester: pytest.Pytester, running_cluster: Cluster
-) -> None:
-    test = """
 def test_restart(scale):
     with scale.phase("restart", timeout="60s") as restart:
         scale.restart_operator()
         restart.hold("2s")
 """
-    run(pytester, running_cluster, test).assert_outcomes(passed=2)
-    (phase,) = results(pytester)["test_restart[profiled]"].phases
-    files = sorted(path.name for path in (latest(pytester) / "profiles").glob("*/*.txt"))
+
+
+class Judged(NamedTuple):
+    """A finished run of ``JUDGED``, which several tests look at."""
+
+    latest: Path
+    tests: dict[str, TestResult]
+    outcomes: dict[str, str]
+    """Test → its outcome in JUnit's words, or ``passed``."""
+
+
+@pytest.fixture(scope="module")
+def judged(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Judged:
+    folder = tmp_path_factory.mktemp("judged")
+    (folder / "test_judged.py").write_text(JUDGED, encoding="utf-8")
+    (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}"]
+    options = ["--grovescale-operator=reference", "--grovescale-profile=auto", "--junit-xml=junit.xml"]
+    subprocess.run([*command, *options], cwd=folder, capture_output=True, check=False)
+    found = msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)
+    cases = ElementTree.parse(folder / "junit.xml").iter("testcase")
+    return Judged(
+        folder / "reports" / "latest",
+        {test.test.rpartition("::")[2]: test for test in found.tests},
+        {
+            case.get("name", ""): next((c.tag for c in case if c.tag in ("failure", "error")), "passed")
+            for case in cases
+        },
+    )
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("test", "measured", "profiled"),
+    [
+        ("test_asserts", "failure", "passed"),
+        ("test_defective", "failure", "failure"),
+        ("test_knows_its_pass", "passed", "passed"),
+        ("test_late", "failure", "failure"),
+    ],
+)
+def test_what_a_test_asserts_is_judged_in_the_first_pass_alone(
+    judged: Judged, test: str, measured: str, profiled: str
+) -> None:
+    assert (judged.outcomes[test], judged.outcomes[f"{test}[profiled]"]) == (measured, profiled)
+
+
+@pytest.mark.cluster
+def test_a_phase_that_fails_leaves_the_operators_stacks_in_both_passes(judged: Judged) -> None:
+    recorded = recordings(judged.latest)
+    for name in ("test_late", "test_late[profiled]"):
+        (stacks,) = (r for r in recorded[name] if isinstance(r, Lines) and r.source == "stacks:operator")
+        assert any("MainThread" in line for line in stacks.lines), name
+
+
+@pytest.mark.cluster
+def test_an_operator_restarted_in_a_phase_has_a_profile_of_each_life(judged: Judged) -> None:
+    assert judged.outcomes["test_restart[profiled]"] == "passed"
+    (phase,) = judged.tests["test_restart[profiled]"].phases
+    files = sorted(path.name for path in (judged.latest / "profiles").glob("*/restart-*.txt"))
     assert files == ["restart-operator-pyspy-2.txt", "restart-operator-pyspy.txt"]
     assert "profile:operator" not in phase.missing
 
@@ -313,9 +363,9 @@ from pytest_grovescale import checks, conditions
 
 @pytest.mark.grovescale_budget(checks.FunctionNameLabels())
 def test_marked(scale):
-    pcs = scale.workload("pcs.yaml.j2", replicas=40, pods_per_replica=1)
+    pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=1)
     with scale.phase("deploy", timeout="60s") as deploy:
-        deploy.milestone("pods-ready", conditions.count("pods", 40, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 10, ready=True))
         pcs.apply()
     if scale.parameter("called", 0):
         scale.check(checks.FunctionNameLabels())

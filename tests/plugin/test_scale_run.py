@@ -165,9 +165,9 @@ def test_a_crash_of_the_operator_fails_the_phase_at_once(pytester: pytest.Pytest
         + """
 @pytest.mark.grovescale(values={"defect": "crash=20"})
 def test_crash(scale):
-    pcs = scale.workload("pcs.yaml.j2", replicas=100, pods_per_replica=2)
+    pcs = scale.workload("pcs.yaml.j2", replicas=15, pods_per_replica=2)
     with scale.phase("deploy", timeout="10m") as deploy:
-        deploy.milestone("pods-ready", conditions.count("pods", 200, ready=True))
+        deploy.milestone("pods-ready", conditions.count("pods", 30, ready=True))
         pcs.apply()
 """
     )

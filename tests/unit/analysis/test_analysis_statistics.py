@@ -1,4 +1,7 @@
-"""The arithmetic of comparisons: against scipy's, against published bounds, and by simulation with a fixed seed."""
+"""The arithmetic of comparisons: against scipy's, against published bounds, and by simulation with a fixed seed.
+
+scipy.stats takes a second to load: only the worker that runs these tests does it, not each that collects them.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from pytest_grovescale.analysis.scaling import line
 from pytest_grovescale.analysis.statistics.decision import decide, holm, levels_of_look, nominal_levels, spent
@@ -44,6 +46,8 @@ def judged(a: Floats, b: Floats, *, counts: bool = False) -> list[float]:
 
 
 def test_t_test_is_that_of_scipy() -> None:
+    from scipy import stats
+
     values = np.random.default_rng(1).normal(0.3, 1, 9)
     assert p_above(moments(values), 0.1) == pytest.approx(stats.ttest_1samp(values, 0.1, alternative="greater").pvalue)
     assert p_below(moments(values), 0.1) == pytest.approx(stats.ttest_1samp(values, 0.1, alternative="less").pvalue)
@@ -126,12 +130,16 @@ def test_one_stray_request_is_no_regression() -> None:
 
 @given(st.lists(st.integers(-1000, 1000).filter(bool), min_size=1, max_size=12, unique_by=abs))
 def test_signed_rank_is_that_of_scipy_without_ties(values: list[int]) -> None:
+    from scipy import stats
+
     found = np.array(values, dtype=np.float64)
     assert signed_rank_p(found) == pytest.approx(stats.wilcoxon(found, method="exact").pvalue)
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8))
 def test_signed_rank_with_ties_counts_every_assignment_of_signs(values: list[int]) -> None:
+    from scipy import stats
+
     found = np.array(values, dtype=np.float64)
     kept = found[found != 0]
     if not kept.size:
@@ -191,6 +199,8 @@ def test_the_order_of_metrics_does_not_matter_to_holm(values: list[float], chanc
     ],
 )
 def test_bounds_are_the_published_ones(fractions: tuple[float, ...], published: list[float]) -> None:
+    from scipy import stats
+
     bounds = [float(stats.norm.isf(level)) for level in nominal_levels(0.025, fractions)]
     assert bounds == pytest.approx(published, abs=2e-4)
 
@@ -268,6 +278,8 @@ def test_pairs_needed_at_the_ends() -> None:
 
 
 def test_slope_and_interval_are_those_of_scipy() -> None:
+    from scipy import stats
+
     generator = np.random.default_rng(545)
     x = np.repeat(np.log([125, 250, 500, 1000]), 3)
     y = 1.1 * x + generator.normal(0, 0.05, x.size)
