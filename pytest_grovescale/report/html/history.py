@@ -35,8 +35,8 @@ class Chart(NamedTuple):
     levels: tuple[Level, ...]
     changes: tuple[tuple[float, str, str], ...]
     """Place, words and tone of each change."""
-    top: str
-    """The figure at the chart's upper end; the lower end is 0."""
+    ends: str
+    """The figures at the chart's lower and upper end."""
 
 
 def charts(history: History) -> list[list[Chart]]:
@@ -46,13 +46,15 @@ def charts(history: History) -> list[list[Chart]]:
 
 def _chart(one: HistoryFigure) -> Chart:
     values = [point.value for point in one.points]
-    top = max(values) * 1.05 or 1.0
+    top = max(values) * 1.01 or 1.0
+    # What varies little is drawn from near its smallest figure on: a change of a percent is to be seen.
+    bottom = 0.0 if min(values) < top / 2 else max(0.0, min(values) - 2 * (top - min(values)))
 
     def x(index: float) -> float:
         return round(_MARGIN + (WIDTH - 2 * _MARGIN) * (index + 0.5) / len(values), 1)
 
     def y(value: float) -> float:
-        return round(HEIGHT - _MARGIN - (HEIGHT - 2 * _MARGIN) * value / top, 1)
+        return round(HEIGHT - _MARGIN - (HEIGHT - 2 * _MARGIN) * (value - bottom) / (top - bottom), 1)
 
     edges = [0, *(change.index for change in one.changes), len(values)]
     means = [one.changes[0].before, *(change.after for change in one.changes)] if one.changes else []
@@ -74,5 +76,5 @@ def _chart(one: HistoryFigure) -> Chart:
             (x(change.index - 0.5), history_table.sentence(one, change), history_table.tone(change))
             for change in one.changes
         ),
-        top=figure(top, one.unit),
+        ends=f"{figure(bottom, one.unit)} to {figure(top, one.unit)}",
     )
