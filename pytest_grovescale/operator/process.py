@@ -38,7 +38,7 @@ from .placeholders import BINARIES
 from .readiness import NotReady, answers, fetch, listens, stranger, wait_until
 from .schema import OperatorDefinition, texts
 
-__all__ = ["OperatorProcess", "bring_up"]
+__all__ = ["OperatorProcess", "bring_up", "refuse_unlike"]
 
 _EXIT_CODE_S = 2.0
 _CONTROLLER_MANAGER = "kube-controller-manager"
@@ -113,7 +113,7 @@ class OperatorProcess(Operator):
     def _replace(self, version: OperatorDefinition, progress: Progress) -> None:
         """Stop it, install what the other version brings (CRDs, rights, webhooks), and start that."""
         old, cluster = self._running, self._cluster
-        _refuse_unlike(old, version)
+        refuse_unlike(old.definition, version)
         cluster.stop_process(self.process)
         with Portal() as portal:
             client = portal.client(cluster.access_as("harness"))
@@ -230,9 +230,8 @@ def _begin(
     portal.run(webhooks.activate(client, configurations, namespace=running.definition.identity.namespace))
 
 
-def _refuse_unlike(old: RunningProcess, version: OperatorDefinition) -> None:
-    """Raise UsageError for a version that the recording of the old one could not follow."""
-    before = old.definition
+def refuse_unlike(before: OperatorDefinition, version: OperatorDefinition) -> None:
+    """Raise UsageError for a version that the recording of the one before could not follow."""
     unlike = [
         what
         for what, differs in {

@@ -19,6 +19,7 @@ from pytest_grovescale.errors import DefinitionError, UsageError
 from pytest_grovescale.operator import manifests, readiness, webhooks
 from pytest_grovescale.operator.command import core_numbers
 from pytest_grovescale.operator.definition import load
+from pytest_grovescale.operator.process import refuse_unlike
 from pytest_grovescale.quantity import memory_bytes
 from tests.golden import masked
 
@@ -37,6 +38,35 @@ def test_cores() -> None:
     for wanted in (4, [2]):
         with pytest.raises(UsageError, match=r"limits\.cores"):
             core_numbers(wanted, {1, 3, 5})
+
+
+# ---- another version in its place
+
+
+VERSION = """\
+name: shop
+command: [shop, "{metrics_port}", "{health_port}"]
+readiness: {url: "http://127.0.0.1:{health_port}/readyz"}
+metrics: {url: "http://127.0.0.1:{metrics_port}/metrics"}
+"""
+
+
+def test_a_version_is_followed_on_the_same_ports_as_the_same_identity(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(VERSION)
+    (tmp_path / "two.yaml").write_text(VERSION.replace("[shop", "[shop, --new-flag"))
+    one = load(str(tmp_path / "one.yaml"))
+    refuse_unlike(one, load(str(tmp_path / "two.yaml")))
+    others = {
+        "`name:`": VERSION.replace("name: shop", "name: store"),
+        "its identity": VERSION + "identity: {service_account: other}\n",
+        "`metrics:`": VERSION.replace("/metrics", "/other"),
+        "further ports": VERSION.replace("shop,", 'shop, "{webhook_port}",'),
+    }
+    for what, text in others.items():
+        (tmp_path / "two.yaml").write_text(text)
+        with pytest.raises(UsageError) as refused:
+            refuse_unlike(one, load(str(tmp_path / "two.yaml")))
+        assert what in refused.value.message
 
 
 # ---- RBAC
