@@ -8,7 +8,7 @@ import logging
 import sys
 
 from . import program, settings
-from .api_errors import ApiError
+from .api_client import ApiError
 from .credentials import CredentialsError
 from .leader_election import LeadershipLost
 

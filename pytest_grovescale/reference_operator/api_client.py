@@ -1,7 +1,10 @@
 """API requests: one session, kept-alive connections, bodies in and out as bytes.
 
 A 429 is retried after its Retry-After, as in client-go (the server did not process the request), and a 401 once with
-a freshly read token. All other errors are the caller's: a failed reconcile is queued with backoff.
+a freshly read token. All other errors are the caller's: a failed reconcile is queued with backoff. Errors are
+classified as the metrics count them.
+
+The client-side limit is a token bucket, as client-go's ``--kube-api-qps`` and ``--kube-api-burst``.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -19,10 +22,134 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from .api_errors import ApiError, from_answer
 from .credentials import Credentials
 from .histograms import Histogram
-from .rate_limiter import RateLimiter
+
+ERROR_TYPES = (
+    "not_found",
+    "conflict",
+    "already_exists",
+    "timeout",
+    "forbidden",
+    "invalid",
+    "rate_limited",
+    "internal",
+)
+"""The values of the label ``error_type``; every error has one of them."""
+
+_BY_CODE = {
+    400: "invalid",
+    401: "forbidden",
+    403: "forbidden",
+    404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    410: "conflict",
+    422: "invalid",
+    429: "rate_limited",
+    504: "timeout",
+}
+
+
+class Status(msgspec.Struct):
+    """The fields of a metav1.Status that are used here."""
+
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+class ApiError(Exception):
+    """A response with a status code of 400 or more, or none at all (code 0)."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+    @property
+    def not_found(self) -> bool:
+        return self.code == 404
+
+    @property
+    def already_exists(self) -> bool:
+        return self.reason == "AlreadyExists"
+
+    @property
+    def conflict(self) -> bool:
+        return self.code == 409 and not self.already_exists
+
+    @property
+    def gone(self) -> bool:
+        """Whether the requested resourceVersion is older than the server's history (410 Gone)."""
+        return self.code == 410
+
+    @property
+    def persistent(self) -> bool:
+        """Whether a retry without a change elsewhere cannot succeed."""
+        return self.code in (400, 403, 422)
+
+
+class NotOwned(ApiError):
+    """An object of the required name exists and has another owner."""
+
+    def __init__(self, kind: str, key: str) -> None:
+        super().__init__(409, "AlreadyExists", f"{kind} {key} exists and is not controlled by this object")
+
+
+class TerminalError(Exception):
+    """A reconcile failed in a way that no retry can fix; only a new event triggers the next one."""
+
+
+def from_answer(code: int, body: bytes) -> ApiError:
+    """Return the error for a response; quotes a body that is not a Status."""
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except msgspec.DecodeError:
+        status = Status(message=body[:200].decode(errors="replace"))
+    return ApiError(code, status.reason, status.message)
+
+
+def error_type(error: BaseException) -> str:
+    """Return the value of the label ``error_type`` for the exception that ended a reconcile."""
+    if isinstance(error, ApiError):
+        if error.already_exists:
+            return "already_exists"
+        return _BY_CODE.get(error.code, "internal")
+    return "timeout" if isinstance(error, TimeoutError) else "internal"
+
+
+class RateLimiter:
+    """Passes ``burst`` requests at once, and then ``qps`` per second, in order of arrival."""
+
+    def __init__(self, qps: float, burst: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._qps = qps
+        self._burst = burst
+        self._clock = clock
+        self._tokens = float(burst)
+        self._at = clock()
+
+    def reserve(self) -> float:
+        """Reserve a token, possibly a future one; return the seconds until it is available."""
+        now = self._clock()
+        self._tokens = min(float(self._burst), self._tokens + (now - self._at) * self._qps) - 1.0
+        self._at = now
+        return max(0.0, -self._tokens / self._qps)
+
+    async def wait(self) -> None:
+        """Return when the next request may be sent."""
+        delay = self.reserve()
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+
+def rate_limiter(qps: float, burst: int) -> RateLimiter | None:
+    """Return the configured limiter; None for ``qps`` 0. ``burst`` 0 stands for one second's requests."""
+    if qps <= 0:
+        return None
+    return RateLimiter(qps, burst or max(1, int(qps)))
+
 
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

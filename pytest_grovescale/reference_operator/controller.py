@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from .api_errors import ERROR_TYPES, ApiError, TerminalError, error_type
+from .api_client import ERROR_TYPES, ApiError, TerminalError, error_type
 from .defects import ERROR_MISCOUNT, GIVE_UP, LONE_WORKER, NO_BACKOFF, NO_DEFECTS, PANIC, Defects
 from .histograms import Histogram
 from .work_queue import WorkQueue

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 from . import naming
 from .caches import Caches
 from .defects import HOT_LOOP, RESTLESS, WAKE_ALL, Defects
+from .naming import compute
 from .objects import Object, Pod, PodClique, PodCliqueSet, PodGang, ScalingGroup
 from .store import Handler, Store
-from .template_hashes import compute
 from .work_queue import WorkQueue
 
 T = TypeVar("T", bound=Object)

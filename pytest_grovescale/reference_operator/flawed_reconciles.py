@@ -15,13 +15,12 @@ import msgspec
 
 from . import defects as d
 from . import naming
-from .api_client import ApiClient
-from .api_errors import ApiError
+from .api_client import ApiClient, ApiError
 from .caches import Caches
-from .conditions import now
 from .controller import DONE, Result
 from .objects import PodClique
 from .resources import EVENT, POD, PODCLIQUE
+from .statuses import now
 
 log = logging.getLogger(__name__)
 

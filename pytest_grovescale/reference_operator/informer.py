@@ -15,8 +15,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from .api_client import ApiClient
-from .api_errors import ApiError, Status
+from .api_client import ApiClient, ApiError, Status
 from .counts import Counts
 from .leaked import Leaked
 from .objects import Object

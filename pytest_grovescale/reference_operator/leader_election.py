@@ -11,8 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .api_client import ApiClient
-from .api_errors import ApiError
+from .api_client import ApiClient, ApiError
 from .resources import LEASE
 
 log = logging.getLogger(__name__)

@@ -13,8 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from .api_client import ApiClient
-from .api_errors import ERROR_TYPES
+from .api_client import ERROR_TYPES, ApiClient
 from .controller import RESULTS, Controller
 from .defects import LAZY_SERIES, NO_DEFECTS, Defects
 

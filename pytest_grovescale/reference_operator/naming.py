@@ -1,4 +1,4 @@
-"""Names, labels and hashes of the objects, as in the public API."""
+"""Names, labels and hashes of the objects, as in the public API; a set's template is hashed once per generation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from .objects import CliqueTemplate
+from .objects import CliqueTemplate, PodCliqueSet
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 PART_OF = "app.kubernetes.io/part-of"
@@ -73,3 +73,41 @@ def digest(value: Any) -> str:
 def pod_template_hash(template: CliqueTemplate, priority_class: str) -> str:
     """Return the hash of those parts of a clique's template that go into its pods."""
     return digest([template.labels, template.annotations, template.spec.pod_spec, priority_class])
+
+
+class SetHashes(msgspec.Struct, frozen=True):
+    """Hashes that distinguish the versions of a set's pods."""
+
+    generation: str
+    """Over all cliques."""
+    cliques: dict[str, str]
+    """Pod template hash by the name of the clique's template."""
+
+
+class TemplateHashes:
+    """Hashes by uid and generation of the set."""
+
+    def __init__(self, salt: str = "") -> None:
+        self._salt = salt
+        self._known: dict[str, tuple[int, SetHashes]] = {}
+
+    def of(self, pcs: PodCliqueSet) -> SetHashes:
+        known = self._known.get(pcs.uid)
+        if known is None or known[0] != pcs.metadata.generation:
+            known = pcs.metadata.generation, compute(pcs, self._salt)
+            self._known[pcs.uid] = known
+        return known[1]
+
+    def forget(self, uid: str) -> None:
+        """Drop a deleted set."""
+        self._known.pop(uid, None)
+
+
+def compute(pcs: PodCliqueSet, salt: str = "") -> SetHashes:
+    """Return the hashes of a set's template. They exclude replica counts: scaling is no update.
+
+    ``salt``: text that makes them others.
+    """
+    template = pcs.spec.template
+    cliques = {c.name: pod_template_hash(c, template.priority_class_name) + salt for c in template.cliques}
+    return SetHashes(generation=digest(cliques), cliques=cliques)

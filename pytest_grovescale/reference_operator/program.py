@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from . import credentials, event_mapping, flawed_metrics, http_servers, metrics, side_work
-from .api_client import METADATA_ONLY, ApiClient
+from .api_client import METADATA_ONLY, ApiClient, rate_limiter
 from .caches import Cached, Caches
 from .controller import Controller, Result
 from .counts import Counts
@@ -18,16 +18,15 @@ from .flawed_reconciles import FlawedReconciles
 from .informer import WATCH_LASTS_S, Informer
 from .leader_election import Leadership
 from .leaked import Leaked
+from .naming import TemplateHashes
 from .objects import Object
 from .podclique.reconciler import CliqueReconciler
 from .podcliqueset.component import Workshop
 from .podcliqueset.reconciler import SetReconciler
-from .rate_limiter import rate_limiter
 from .reads import PodSelection, SetReader
 from .scalinggroup.reconciler import ScalingGroupReconciler
 from .settings import Settings
-from .status_timing import StatusTiming
-from .template_hashes import TemplateHashes
+from .statuses import StatusTiming
 from .work_queue import WorkQueue
 from .writes import Writer
 

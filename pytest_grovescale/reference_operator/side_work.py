@@ -13,8 +13,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from .api_client import ApiClient
-from .api_errors import ApiError
+from .api_client import ApiClient, ApiError
 from .caches import Caches
 from .defects import LEASE_STORM, OPEN_FILES, PERIODIC, POLL, Defects
 from .objects import Object

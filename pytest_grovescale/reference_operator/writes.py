@@ -9,8 +9,7 @@ import time
 from typing import Any, TypeVar
 
 from . import naming
-from .api_client import JSON_PATCH, ApiClient
-from .api_errors import ApiError, NotOwned
+from .api_client import JSON_PATCH, ApiClient, ApiError, NotOwned
 from .caches import Cached
 from .controller import Controller
 from .counts import Counts

@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from .. import naming
-from ..api_errors import ApiError
+from ..api_client import ApiError
 from ..caches import Caches
 from ..controller import DONE, Controller, Result
 from ..counts import Counts
@@ -23,11 +23,11 @@ from ..defects import (
     WAIT_GONE,
 )
 from ..fan_out import fan_out
+from ..naming import TemplateHashes
 from ..objects import Pod, PodClique
 from ..reads import PodSelection, Reads, SetReader
 from ..settings import Settings
-from ..status_timing import StatusTiming
-from ..template_hashes import TemplateHashes
+from ..statuses import StatusTiming
 from ..writes import Writer
 from .pods import PodPlan, plan, pod_body
 from .status import gated, settled, urgent, wanted_status

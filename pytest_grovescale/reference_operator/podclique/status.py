@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import naming
-from ..conditions import condition, find, last_errors
+from ..naming import SetHashes
 from ..objects import CliqueStatus, Condition, Pod, PodClique
-from ..template_hashes import SetHashes
+from ..statuses import condition, find, last_errors
 from .pods import is_outdated
 
 BREACHED = "MinAvailableBreached"

@@ -8,17 +8,17 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from .. import naming
-from ..api_errors import NotOwned
+from ..api_client import NotOwned
 from ..caches import Cached, Caches
 from ..controller import Controller
 from ..counts import Counts
 from ..fan_out import Call, fan_out
+from ..naming import TemplateHashes
 from ..objects import Object, PodCliqueSet
 from ..owned import Body, owner_reference
 from ..resources import PODCLIQUESET
 from ..settings import Settings
 from ..step_times import StepTimes
-from ..template_hashes import TemplateHashes
 from ..writes import Writer
 
 T = TypeVar("T", bound=Object)

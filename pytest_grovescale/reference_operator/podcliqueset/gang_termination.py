@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import conditions, naming
+from .. import naming, statuses
 from ..objects import PodClique, PodCliqueSet
 from ..podclique.status import BREACHED
 from .component import Workshop, replica_of
@@ -18,7 +18,7 @@ class GangTermination:
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
         caches = self._workshop.caches
-        delay = conditions.duration(pcs.spec.template.termination_delay)
+        delay = statuses.duration(pcs.spec.template.termination_delay)
         soonest: float | None = None
         due: set[int] = set()
         cliques = caches.cliques.store.by("part_of", pcs.key)
@@ -26,7 +26,7 @@ class GangTermination:
             since = self._breached_since(clique)
             if since is None:
                 continue
-            left = delay - conditions.age(since)
+            left = delay - statuses.age(since)
             if left <= 0:
                 due.add(replica_of(clique))
             elif soonest is None or left < soonest:
@@ -37,7 +37,7 @@ class GangTermination:
         return soonest
 
     def _breached_since(self, clique: PodClique) -> str | None:
-        found = conditions.find(clique.status.conditions, BREACHED)
+        found = statuses.find(clique.status.conditions, BREACHED)
         if found is None or found.status != "True" or clique.terminating:
             return None
         group = clique.metadata.labels.get(naming.SCALING_GROUP)

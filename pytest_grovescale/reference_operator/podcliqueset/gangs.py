@@ -7,10 +7,10 @@ from functools import partial
 import msgspec
 
 from .. import naming
-from ..conditions import condition
 from ..objects import PodClique, PodCliqueSet, PodGang, PodGangStatus, PodGroup, PodReference, ScalingGroup
 from ..owned import Body
 from ..reads import PodSelection
+from ..statuses import condition
 from .component import Workshop, replica_of
 
 INITIALIZED = "Initialized"

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import msgspec
 
 from .. import naming
-from ..api_errors import ApiError
+from ..api_client import ApiError
 from ..controller import DONE, Result
 from ..defects import BLOCKING_WAIT, FUNCTION_NAME_LABEL, HOT_LOOP, MISSING_RIGHT, STALE_STATUS
 from ..objects import PodCliqueSet
 from ..reads import PodSelection
-from ..status_timing import StatusTiming
+from ..statuses import StatusTiming
 from ..step_times import timed
 from .cliques import Cliques
 from .component import Component, Workshop

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .. import naming
 from ..caches import Caches
-from ..conditions import condition, last_errors
+from ..naming import SetHashes
 from ..objects import PodClique, PodCliqueSet, ScalingGroup, SetStatus
-from ..template_hashes import SetHashes
+from ..statuses import condition, last_errors
 from .component import replica_of
 
 AVAILABLE = "Available"

@@ -9,16 +9,15 @@ import msgspec
 
 from .. import naming
 from ..caches import Caches
-from ..conditions import condition
 from ..controller import DONE, Controller, Result
 from ..fan_out import fan_out
+from ..naming import TemplateHashes
 from ..objects import CliqueTemplate, PodClique, PodCliqueSet, ScalingGroup, ScalingGroupStatus
 from ..owned import Body, clique_body, clique_labels, clique_patch, owner_reference, pods_differ, starts_after
 from ..reads import PodSelection, Reads, SetReader
 from ..resources import SCALING_GROUP
 from ..settings import Settings
-from ..status_timing import StatusTiming
-from ..template_hashes import TemplateHashes
+from ..statuses import StatusTiming, condition
 from ..writes import Writer
 
 BREACHED = "MinAvailableBreached"

@@ -10,8 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pytest_grovescale.reference_operator import metrics
-from pytest_grovescale.reference_operator.api_client import ApiClient
-from pytest_grovescale.reference_operator.api_errors import ApiError, TerminalError, error_type
+from pytest_grovescale.reference_operator.api_client import ApiClient, ApiError, TerminalError, error_type
 from pytest_grovescale.reference_operator.controller import DONE, Controller, Result
 from pytest_grovescale.reference_operator.credentials import Credentials
 from pytest_grovescale.reference_operator.histograms import Histogram

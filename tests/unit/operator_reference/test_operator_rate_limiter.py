@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.reference_operator import settings
-from pytest_grovescale.reference_operator.api_client import ApiClient
+from pytest_grovescale.reference_operator.api_client import ApiClient, RateLimiter, rate_limiter
 from pytest_grovescale.reference_operator.credentials import Credentials
-from pytest_grovescale.reference_operator.rate_limiter import RateLimiter, rate_limiter
 
 
 class Clock:

@@ -1,12 +1,21 @@
-"""Conditions and errors in a status; an unchanged one keeps its time."""
+"""Conditions and errors in a status, of which an unchanged one keeps its time; and when a status is written.
+
+At once when no further change is expected, rarely while the object is in progress. A clique of two pods passes through
+a dozen states between its creation and readiness. Published each, they would be most of the operator's requests,
+without a reader. So an unsettled status waits until it has been unpublished for an interval; a settled one, an error,
+or a change of availability is written immediately.
+"""
 
 from __future__ import annotations
 
 import datetime
 import re
+import time
 from collections.abc import Sequence
+from typing import Any
 
-from .api_errors import ApiError, error_type
+from .api_client import ApiError, error_type
+from .counts import Counts
 from .objects import Condition, LastError
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
@@ -50,3 +59,38 @@ def last_errors(before: Sequence[LastError], error: Exception | None) -> list[La
     if before and before[0].code == code and before[0].description == text:
         return list(before)
     return [LastError(code=code, description=text, observed_at=now())]
+
+
+class StatusTiming:
+    """Tracks since when objects (by uid) have had an unpublished status."""
+
+    def __init__(self, interval: float, counts: Counts, *, skip_noop: bool) -> None:
+        self._interval = interval
+        self._counts = counts
+        self.always = not skip_noop
+        """baseline: every reconcile writes, also an unchanged status."""
+        self._since: dict[str, float] = {}
+
+    def delay(self, uid: str, published: Any, wanted: Any, *, settled: bool) -> float | None:
+        """Return 0 if ``wanted`` is to be written now, None if never, else the seconds until then."""
+        if self.always:
+            return 0.0
+        if wanted == published:
+            self._since.pop(uid, None)
+            self._counts.status_writes_skipped += 1
+            return None
+        if settled:
+            return 0.0
+        now = time.monotonic()
+        left = self._since.setdefault(uid, now) + self._interval - now
+        if left <= 0:
+            return 0.0
+        self._counts.status_writes_deferred += 1
+        return left
+
+    def written(self, uid: str) -> None:
+        self._since.pop(uid, None)
+
+    def forget(self, uid: str) -> None:
+        """Drop a deleted object."""
+        self._since.pop(uid, None)
