@@ -26,8 +26,9 @@ from ..api_requests import triggers_of
 from ..reconciles import is_of, objects_of
 from ..result import Finding
 from ..run_metrics import WINDOW
+from .evidence import ObjectId, Touch
 from .noop_work import by_controller, caused_by_triggers, triggered_itself
-from .observed import QUIET_NS, ObjectId, Observed, Touch
+from .observed import QUIET_NS, Observed
 
 ID = "reconcile-amplification"
 

@@ -17,7 +17,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..result import Finding
-from .observed import Life, Observed
+from .evidence import Life
+from .observed import Observed
 
 ID = "churn"
 

@@ -28,7 +28,8 @@ from ...recording.evaluation import count_leaves
 from ..api_faults import Fault, gaps_of
 from ..api_requests import OBJECT_WRITES
 from ..result import OPERATOR, Finding
-from .observed import Life, Observed, Span
+from .evidence import Life, Span
+from .observed import Observed
 
 ID = "fault-recovery"
 

@@ -24,7 +24,8 @@ from ...recording.conditions import READY_PATH
 from ..metrics.history import TargetHistory
 from ..metrics.object_states import states_of
 from ..result import Finding
-from .observed import Life, Observed
+from .evidence import Life
+from .observed import Observed
 
 ID = "gauge"
 

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from ..api_requests import triggers_of
 from ..result import Finding
-from .observed import QUIET_NS, Life, Observed
+from .evidence import Life
+from .observed import QUIET_NS, Observed
 
 ID = "growing-objects"
 

@@ -18,7 +18,8 @@ from itertools import pairwise
 from statistics import median
 
 from ..result import Finding
-from .observed import ObjectId, Observed, Sent, during
+from .evidence import ObjectId, Sent, during
+from .observed import Observed
 
 ID = "housekeeping"
 

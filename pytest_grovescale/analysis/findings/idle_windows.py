@@ -11,7 +11,8 @@ from ..controller_result import IdleController, IdleKind, IdleRow, IdleWindow
 from ..metrics.history import TargetHistory
 from ..reconciles import objects_of
 from ..result import OPERATOR
-from .observed import QUIET_NS, Observed, Sent, Span, Window
+from .evidence import Sent, Span, Window
+from .observed import QUIET_NS, Observed
 
 _MOST = 20
 """Windows kept: the longest."""

@@ -18,8 +18,9 @@ from collections.abc import Iterator, Sequence
 from ..api_requests import OBJECT_WRITES
 from ..controller_result import IdleController, IdleRow, IdleWindow
 from ..result import Finding
+from .evidence import Sent, Window
 from .idle_windows import bursts
-from .observed import Observed, Sent, Window
+from .observed import Observed
 
 ID = "idle-work"
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..result import Finding
-from .observed import Life, Observed
+from .evidence import Life
+from .observed import Observed
 
 ID = "left-behind"
 

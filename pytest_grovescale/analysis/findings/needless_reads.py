@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..result import Finding
-from .observed import Observed, during
+from .evidence import during
+from .observed import Observed
 
 ID = "needless-reads"
 

@@ -20,7 +20,8 @@ from ..api_requests import OBJECT_WRITES, triggers_of
 from ..phase_result import PhaseResult, WriteEffects
 from ..result import Finding
 from ..run_metrics import WINDOW
-from .observed import QUIET_NS, ObjectId, Observed, Span
+from .evidence import ObjectId, Span
+from .observed import QUIET_NS, Observed
 
 ID = "noop-work"
 

@@ -17,7 +17,8 @@ from collections.abc import Iterator, Mapping
 from ..audit_times import namespace_of
 from ..reconciles import singulars
 from ..result import Finding
-from .observed import Life, Observed
+from .evidence import Life
+from .observed import Observed
 
 ID = "ownership"
 

@@ -22,7 +22,8 @@ from statistics import median, quantiles
 
 from ...recording.conditions import READY_PATH
 from ..result import OPERATOR, Finding
-from .observed import FOREIGN_FINALIZERS, Life, Observed, Sent, Span, Window, during, rate_limited
+from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, during, rate_limited
+from .observed import Observed
 
 ID = "pacing"
 

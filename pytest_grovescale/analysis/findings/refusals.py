@@ -19,7 +19,8 @@ from itertools import pairwise
 from statistics import median
 
 from ..result import Finding
-from .observed import ObjectId, Observed, Sent
+from .evidence import ObjectId, Sent
+from .observed import Observed
 
 ID = "refused-requests"
 

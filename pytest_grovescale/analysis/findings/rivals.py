@@ -15,7 +15,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from ..result import Finding
-from .observed import Life, Observed
+from .evidence import Life
+from .observed import Observed
 
 ID = "rival-writers"
 

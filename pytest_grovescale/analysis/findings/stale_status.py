@@ -26,7 +26,8 @@ from statistics import median
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .observed import Life, Observed, Window
+from .evidence import Life, Window
+from .observed import Observed
 
 ID = "stale-status"
 

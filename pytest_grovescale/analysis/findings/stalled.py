@@ -20,7 +20,8 @@ from collections.abc import Iterator
 
 from ...exposition.families import parse
 from ..result import Finding
-from .observed import FOREIGN_FINALIZERS, ObjectId, Observed, Window
+from .evidence import FOREIGN_FINALIZERS, ObjectId, Window
+from .observed import Observed
 
 ID = "stalled"
 

@@ -24,7 +24,8 @@ from typing import NamedTuple
 from ... import durations
 from ...recording.records import Difference, DifferenceKind
 from ..result import Finding
-from .observed import Life, Observed
+from .evidence import Life
+from .observed import Observed
 
 ID = "wasted-writes"
 

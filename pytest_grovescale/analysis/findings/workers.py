@@ -21,7 +21,8 @@ from ...exposition.families import parse
 from ..cpu import API_SERVER
 from ..phase_result import PhaseResult
 from ..result import OPERATOR, Finding
-from .observed import Observed, Span, rate_limited
+from .evidence import Span, rate_limited
+from .observed import Observed
 
 ID = "workers"
 
