@@ -37,7 +37,7 @@ def findings(test: TestResult) -> Iterator[Block]:
     """Yield all findings with their evidence and the check that enforces each; nothing without any."""
     if test.findings:
         yield Heading(f"Findings: {sums(test.findings)}")
-    elif test.findings_off:
+    elif test.findings_off or test.findings_limited:
         yield Gap()
     yield from _all(test)
 
@@ -51,6 +51,12 @@ def _all(test: TestResult) -> Iterator[Block]:
             yield Item(f"enforced by {one.check}", "quiet", level=1)
     for name, why in test.findings_off.items():
         yield Item(f"{name} is switched off: {why}", "quiet")
+    if test.findings_limited:
+        yield Item(
+            "Beside other programs, waiting workers and short pauses were not looked for: "
+            + ", ".join(test.findings_limited),
+            "quiet",
+        )
 
 
 def of_tests(tests: Sequence[TestResult]) -> Iterator[Block]:

@@ -14,6 +14,7 @@ import msgspec
 from ..api_faults import ApiFaults
 from ..recording_index import Contents
 from ..result import SEVERITIES, Finding, TestResult
+from ..run_metrics import WINDOW
 from . import (
     amplification,
     churn,
@@ -115,7 +116,10 @@ def with_findings(contents: Contents, test: TestResult, faults: ApiFaults, *, ru
         if name not in test.findings_off
         for one in rule(calm if name in of_cost else seen)
     )
-    return msgspec.structs.replace(seen.test, findings=found)
+    limited = tuple(
+        span.phase.name for span in calm.spans if calm.slowed(span) and not WINDOW.fullmatch(span.phase.name)
+    )
+    return msgspec.structs.replace(seen.test, findings=found, findings_limited=limited)
 
 
 def may_have_findings(test: TestResult) -> bool:
