@@ -12,7 +12,7 @@ nothing, or in an idle window.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ _MOSTLY = 0.8
 _FOR_NOTHING = 2
 """Changes of one object while there was nothing to do that show it; of several objects one each."""
 _OBJECTS = 3
+_SHOWN = 2
 
 
 class _Growth(NamedTuple):
@@ -46,19 +47,25 @@ def findings(seen: Observed) -> Iterator[Finding]:
             if seen.writers(life)[seen.operator]:
                 for path, growth in _growing(life, seen.end, times):
                     by_path[path].append(growth)
-        for path, found in sorted(by_path.items(), key=lambda one: -len(one[1])):
-            often = max(one.for_nothing for one in found) >= _FOR_NOTHING
-            if not often and len(found) < _OBJECTS:
-                continue
-            most = max(len(one.bytes) for one in found)
-            size = median(number for one in found for number in one.bytes)
-            yield Finding(
-                id=ID,
-                severity="defect",
-                text=f"{path} of {len(found):,} {resource} grew with each of its changes, also while there was nothing"
-                f" to do: up to {most:,} times, by {size:.0f} bytes",
-            )
-            break
+        enough = {path: found for path, found in by_path.items() if _is_enough(found)}
+        if not enough:
+            continue
+        # Fields that changed with it are not distinguished.
+        widest = max(map(len, enough.values()))
+        paths = sorted(path for path, found in enough.items() if len(found) == widest)
+        found = enough[paths[0]]
+        most = max(len(one.bytes) for one in found)
+        size = median(number for one in found for number in one.bytes)
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"{' or '.join(paths[:_SHOWN])} of {widest:,} {resource} grew with each of its changes, also while there"
+            f" was nothing to do: up to {most:,} times, by {size:.0f} bytes",
+        )
+
+
+def _is_enough(found: Sequence[_Growth]) -> bool:
+    return len(found) >= _OBJECTS or max(one.for_nothing for one in found) >= _FOR_NOTHING
 
 
 def _nothing_to_do(seen: Observed) -> list[tuple[int, int]]:
