@@ -59,8 +59,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="defect",
-            text=f"{' or '.join(paths[:_SHOWN])} of {widest:,} {resource} grew with each of its changes, also while there"
-            f" was nothing to do: up to {most:,} times, by {size:.0f} bytes",
+            text=f"{' or '.join(paths[:_SHOWN])} of {widest:,} {resource} grew with each of its changes, also while"
+            f" there was nothing to do: up to {most:,} times, by {size:.0f} bytes",
         )
 
 
