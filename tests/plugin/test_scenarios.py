@@ -93,7 +93,7 @@ spec:
 """
 
 PHASES = {
-    "test_steady": ["deploy", "steady-state", "delete"],
+    "test_steady": ["deploy", "steady-state", "touch", "delete"],
     "test_restart": ["deploy", "restart", "delete"],
     "test_upgrade": ["deploy", "upgrade", "delete"],
     "test_scaled": ["deploy", "scale to 6", "scale to 1", "delete"],
