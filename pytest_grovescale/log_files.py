@@ -70,7 +70,8 @@ _STACK_TRACE = re.compile(
     r"Traceback \(most recent call last\)|Exception in thread |Unhandled exception|^\s*at [\w.$]+\(.*\.java:\d+\)"
 )
 _ERROR = re.compile(
-    r"\blevel=(error|fatal)\b|\"(level|severity)\": ?\"(error|fatal)\"|^E\d{4} |\b(ERROR|FATAL|CRITICAL)\b",
+    r"\blevel=(error|fatal)\b|\"(level|severity)\": ?\"(error|fatal)\"|^E\d{4} |\b(ERROR|FATAL|CRITICAL)\b"
+    r"|(?-i:\b[A-Z]\w*(Error|Exception)\b[:(])",
     re.IGNORECASE,
 )
 _PASSING = re.compile(r"the object has been modified|context canceled|AlreadyExists|already exists|not found|NotFound")

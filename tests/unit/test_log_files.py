@@ -101,3 +101,9 @@ def test_an_error_that_mostly_passes_counts_where_it_does_not_pass(tmp_path: Pat
     assert log_files.facts(path).errors == 0
     path.write_text("".join(line.format(n, n % 3, n) for n in range(30)))
     assert log_files.facts(path).errors == 30
+
+
+def test_an_exception_of_python_in_a_line_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("".join(f"('n', 'task-{n}'): TypeError('f() takes no argument')\n" for n in range(30)))
+    assert log_files.facts(path).errors == 30

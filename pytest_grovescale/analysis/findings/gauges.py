@@ -4,6 +4,8 @@ A gauge that equals a number of objects at one time and differs at another is wh
 and a plausible number is not looked at twice. Typical causes: it is set on create only, or counted up and down beside
 the cache.
 
+A family of 0 and 1 by phase or state that has an object in two of them kept the series of the one before.
+
 Numbers of objects are those of each watched kind: all, the ready ones, and those in each phase and condition.
 
 No false alarm: a gauge is held against a count only if it was 0 when there was no such object and equal to their
@@ -15,7 +17,7 @@ names speak of a maximum or a limit are left out.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 
@@ -40,6 +42,9 @@ Counts = Mapping[str, Mapping[int, int]]
 
 _STATES = 12
 """Phases and conditions of a kind that gauges are held against."""
+
+_STATE_LABELS = ("phase", "state", "status")
+"""Labels whose values exclude each other."""
 
 _QUIET_S = 2.0
 """Time without a change after which a gauge that is set now and then has been set, s."""
@@ -76,11 +81,56 @@ def findings(seen: Observed) -> Iterator[Finding]:
         elif not _OTHER.search(family):
             columns = _columns(target, family, series, seen.rests).items()
             found = [_contradiction(target, name, values, counts, seen.rests) for name, values in columns]
+            found.insert(0, _several_states(seen, target, family, series))
             named = _named(family, common, counts)
             if named and not any(found):
                 values = _sum_at(target, series, seen.rests)
                 found.append(_misnamed(seen, target, family, named, values, counts))
             yield from islice(filter(None, found), 1)
+
+
+def _several_states(seen: Observed, target: TargetHistory, family: str, series: Sequence[str]) -> Finding | None:
+    """Return that a family of 0 and 1 has objects in several of the states that exclude each other, at rest."""
+    label = next((name for name in _STATE_LABELS if all(name in parse(one).labels for one in series)), "")
+    if not label:
+        return None
+    for scrape in seen.rests:
+        states: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
+        for one in series:
+            value = target.value(one, scrape)
+            if value not in (None, 0, 1):
+                return None
+            labels = dict(parse(one).labels)
+            if value == 1:
+                state = labels.pop(label)
+                states[tuple(sorted(labels.items()))].append(state)
+        several = {key: names for key, names in states.items() if len(names) > 1}
+        # Of states that all hold at once, as features that are on, each object has several.
+        if len(several) >= _LEAST and any(len(names) == 1 for names in _first_states(target, series, label, scrape)):
+            key, names = next(iter(sorted(several.items())))
+            which = ", ".join(f'{name}="{value}"' for name, value in key)
+            return Finding(
+                id=ID,
+                severity="defect",
+                text=f"{family} has {len(several):,} objects in more than one {label} at once {target.when(scrape)}",
+                evidence=(f"{{{which}}}: {', '.join(sorted(names))}; the series of the state before it stays",),
+                check=f'invariant("max(sum without({label}) ({family})) <= 1")',
+            )
+    return None
+
+
+def _first_states(target: TargetHistory, series: Sequence[str], label: str, until: int) -> Iterator[list[str]]:
+    """Yield the states of each object at the first scrape that shows it."""
+    for scrape in range(until + 1):
+        found: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
+        for one in series:
+            if target.value(one, scrape) == 1:
+                labels = dict(parse(one).labels)
+                state = labels.pop(label)
+                found[tuple(sorted(labels.items()))].append(state)
+        if found:
+            yield from found.values()
+            return
 
 
 def _own_gauges(target: TargetHistory) -> dict[str, list[str]]:

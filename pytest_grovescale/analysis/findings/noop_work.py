@@ -18,9 +18,10 @@ from collections.abc import Iterator
 from .. import figures
 from ..api_requests import OBJECT_WRITES, triggers_of
 from ..phase_result import PhaseResult, WriteEffects
+from ..reconciles import is_of
 from ..result import Finding
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Span
+from .evidence import ObjectId, Span, during
 from .observed import QUIET_NS, Observed
 
 ID = "noop-work"
@@ -45,8 +46,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     triggered = [span for span in seen.spans if span.phase.triggers and not WINDOW.fullmatch(span.phase.name)]
     written = list(_writes(seen, triggered))
+    replaced = list(_replaced(seen, triggered))
+    yield from replaced
     yield from written or _touched(seen)
-    yield from _reconciles(seen, triggered)
+    if not replaced:
+        yield from _reconciles(seen, triggered)
 
 
 def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
@@ -72,6 +76,25 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         evidence=(*_effects(triggered), *_fields(seen, triggered)),
         check="noop_writes(max=0)",
     )
+
+
+def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
+    """Yield that triggers, which change nothing, had pods replaced, by the operator or by what it changed."""
+    for span in triggered:
+        first = triggers_of(seen.contents, span.recorded)[0][0]
+        pods = seen.lives.get("pods", ())
+        there = [pod for pod in pods if pod.exists(first) and not pod.deleting(first)]
+        left = sum(not pod.exists(span.end) or pod.deleting(span.end) for pod in there)
+        came = sum(first <= pod.events[0].at < span.end for pod in pods)
+        if min(left, came) >= min(_FEW, max(1, len(there) / 2)) and seen.still(first, QUIET_NS / 1e9):
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{_triggers(span.triggers)} in {span.phase.name} had {left:,} of {len(there):,} pods replaced",
+                evidence=(f"{came:,} others were made in that time",),
+                check="noop_writes(max=0)",
+            )
+            return
 
 
 def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
@@ -178,7 +201,12 @@ def _fields(seen: Observed, triggered: list[Span]) -> Iterator[str]:
         for life in lives
         if seen.made_by_operator(life) and span.start <= life.events[0].at < span.end and life.exists(span.end)
     ]
-    if len(made) >= _FEW:
+    went = sum(
+        span.start <= (life.gone_at() or 0) < span.end
+        for span in triggered
+        for life in (seen.lives[made[0].resource] if made else ())
+    )
+    if len(made) - went >= _FEW:
         end = triggered[-1].end
         siblings = Counter(life.owner for life in seen.lives[made[0].resource] if life.exists(end))
         most = max(siblings.values(), default=0)
@@ -195,11 +223,21 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         if repeated is None:
             continue
         controller, least = repeated
+        wrote = any(one.changes and span.start <= one.received < span.end for one in seen.requests)
+        again = Counter(
+            one.resource
+            for one in seen.housekeeping
+            if one.verb == "watch" and during(one, span) and is_of(controller, one.resource)
+        )
         yield Finding(
             id=ID,
             severity="waste",
-            text=f"{_triggers(span.triggers)} in {span.phase.name} made {least:,}"
-            f" reconciles of {controller}: it triggers itself",
+            text=f"{_triggers(span.triggers)} in {span.phase.name} made {least:,} reconciles of {controller}"
+            + (": it triggers itself" if wrote else ", and it wrote nothing: something asks for each object again"),
+            evidence=tuple(
+                f"it opened {number:,} watches on {resource} meanwhile: one without a version begins with all objects"
+                for resource, number in again.items()
+            ),
             check=f'noop_reconciles(controller="{controller}", per_trigger=1)',
         )
         return

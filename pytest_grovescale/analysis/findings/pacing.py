@@ -1,6 +1,8 @@
 """An operator that waits between two requests although nothing keeps it: pauses, one at a time, deletions that linger.
 
-A pause or a private rate limit after each object makes a deployment's time proportional to its size, on any machine.
+What an idle operator does not reconcile within seconds waits behind a delay that it chose, as one that grows with each
+event. A pause or a private rate limit after each object makes a deployment's time proportional to its size, on any
+machine.
 Deletions one at a time, each waiting for the one before, do the same at the end. A finalizer that is looked at again
 after a fixed time, instead of when the last child is gone, holds every object for that long.
 
@@ -15,12 +17,14 @@ A rate limit that the client's own metrics show is named by `workers`.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
 
 from ...recording.conditions import READY_PATH
+from ..api_requests import triggers_of
+from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, during, rate_limited
 from .observed import Observed
@@ -45,6 +49,9 @@ _LATE_S = 0.9
 _LATE_OBJECTS = 5
 _UNDER_WAY = 0.5
 """Requests under way on average from which on an operator is at work."""
+_ENOUGH_S = 5.0
+"""Time after the last trigger within which an idle operator has reconciled what was triggered."""
+_SERVED = 0.8
 _ORDINAL = re.compile(r"-(\d+)$")
 
 
@@ -56,6 +63,32 @@ def findings(seen: Observed) -> Iterator[Finding]:
         found = (one for span in seen.spans for one in rule(seen, span))
         yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
     yield from _late(seen)
+    yield from _unserved(seen)
+
+
+def _unserved(seen: Observed) -> Iterator[Finding]:
+    """Yield a controller that had not reconciled what was triggered when the phase ended, although nothing kept it."""
+    for span in seen.spans:
+        triggers = triggers_of(seen.contents, span.recorded)
+        if not triggers or _busy(seen, span) or (span.end - triggers[-1][0]) / 1e9 < _ENOUGH_S:
+            continue
+        objects = Counter(
+            resource
+            for resource, _ in {(one.resource, one.object) for one in seen.by_harness(triggers[0][0], span.end)}
+        )
+        for controller in {row.controller for row in span.phase.reconciles}:
+            count = sum(row.count for row in span.phase.reconciles if row.controller == controller)
+            asked = sum(number for resource, number in objects.items() if is_of(controller, resource))
+            # None at all: a predicate rightly leaves out what changes nothing.
+            if asked >= _LEAST and 0 < count < _SERVED * asked:
+                seconds = (span.end - triggers[-1][0]) / 1e9
+                yield Finding(
+                    id=ID,
+                    severity="waste",
+                    text=f"{controller} reconciled {count:,} of {asked:,} triggered objects of {span.phase.name} within"
+                    f" {seconds:.0f} s, and was idle meanwhile: the others wait for a delay of the operator's own",
+                )
+                return
 
 
 def _busy(seen: Observed, span: Span) -> bool:

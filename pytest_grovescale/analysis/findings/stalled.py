@@ -27,6 +27,8 @@ ID = "stalled"
 
 _AGAIN = 5
 """Writes to one object in a stall from which on the operator goes round in circles."""
+_FAILED = 5
+"""Reconciles with an error from which on these are why nothing goes on, if they are half of all."""
 _RATE = 1.0
 """Requests, or reconciles, a second from which on it asks over and over."""
 
@@ -85,6 +87,15 @@ def _finding(seen: Observed, window: Window) -> Finding:
             " away",
             evidence=tuple(evidence) or (f"it sent {len(sent):,} requests in that time",),
             check='phase.milestone("gone", …)',
+        )
+    if failed.total() >= _FAILED and failed.total() >= reconciled.total() / 2:
+        asked = f" ({len(sent):,} requests)" if sent else ", before any request"
+        return Finding(
+            id=ID,
+            severity="defect",
+            text=f"{stall}: {failed.total():,} of {reconciled.total():,} reconciles ended in an error{asked}",
+            evidence=(*evidence, "the operator's log says which: grovescale show -v has its last lines"),
+            check='error_ratio(kind="persistent")',
         )
     half = window._replace(start=(window.start + window.end) // 2)
     asks = sum(window.half(one.received) for one in sent), _reconciles(seen, half).total()

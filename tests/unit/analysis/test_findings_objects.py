@@ -788,3 +788,92 @@ def test_refusals_of_one_kind_are_one_finding() -> None:
     (refused,) = [one for one in found(sim) if one.id == "refused-requests"]
     assert refused.text.count("create") == 2
     assert "12 times" in refused.text
+
+
+# ---- a status that comes late
+
+
+@pytest.mark.parametrize(
+    ("watched", "late_ms", "wrong"), [(False, 1500, True), (True, 1500, False), (True, 4000, True), (False, 200, False)]
+)
+def test_a_status_that_follows_its_children_late(watched: bool, late_ms: int, wrong: bool) -> None:
+    sim = settled()
+    if watched:
+        sim.request(50, verb="watch", resource="services", stage="ResponseStarted")
+    for number in range(6):
+        clique(sim, f"c-{number}", 120 + number, owner="uid-pcs")
+        made(sim, f"s-{number}", 130 + number, owner=f"uid-c-{number}")
+        change = rec.Difference(kind="content", paths=["status.phase"])
+        seen(sim, f"s-{number}", 500 + number, "modified", difference=change)
+        written(sim, f"c-{number}", 500 + late_ms + number, "content", paths=["status.phase"])
+    gone(sim)
+    late = [one for one in found(sim) if one.id == "stale-status"]
+    assert bool(late) is wrong
+    assert all(("does not watch" in one.text) is not watched for one in late)
+
+
+# ---- what triggers bring about
+
+
+def triggered_cliques(sim: Simulation, number: int) -> None:
+    """The harness triggers so many cliques, in the phase in which it triggers its set."""
+    for index in range(number):
+        clique(sim, f"c-{index}", 120 + index, owner="uid-pcs")
+        sim.request(
+            DEPLOYED + 25,
+            user="harness",
+            verb="patch",
+            resource="cliques",
+            group="a.io",
+            namespace="t",
+            name=f"c-{index}",
+        )
+
+
+@pytest.mark.parametrize(("count", "wrong"), [(0, False), (10, True), (28, False), (30, False)])
+def test_triggered_objects_that_an_idle_operator_does_not_reconcile(count: int, wrong: bool) -> None:
+    sim = settled()
+    triggered_cliques(sim, 30)
+    values = {"start:steady-state": 40.0, "end:steady-state": 40.0 + count}
+    scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="success")
+    gone(sim)
+    assert ("pacing" in ids(sim)) is wrong
+
+
+def test_pods_that_are_replaced_for_a_trigger() -> None:
+    sim = settled(10)
+    sim.events = [event for event in sim.events if event[0] < sim.at(DEPLOYED) or not event[2].startswith("pod-")]
+    for number in range(10):
+        sim.write(PODS, f"pod-{number}", DEPLOYED + 100 + number, verb="delete", fields=None)
+        sim.write(PODS, f"new-{number}", DEPLOYED + 200 + number, verb="create", fields={})
+    replaced = [one for one in found(sim) if one.id == "noop-work"]
+    assert replaced[0].severity == "defect"
+    assert "10 of 10 pods" in replaced[0].text
+
+
+@pytest.mark.parametrize(("failed", "wrong"), [(20, True), (2, False)])
+def test_a_phase_that_stalls_since_reconciles_fail(failed: int, wrong: bool) -> None:
+    sim = opened(Simulation())
+    sim.watch(PODS, 1)
+    sim.phase("deploy", 100, 9000, "timeout", made=pods(2))
+    for ms, count in ((2000, 0), (8000, failed)):
+        total = "controller_runtime_reconcile_total"
+        sim.scrape(
+            ms, {f'{total}{{controller="a",result="error"}}': count, f'{total}{{controller="a",result="success"}}': 9}
+        )
+    (stalled,) = analyse(sim.records()).findings
+    assert (stalled.severity == "defect") is wrong
+
+
+# ---- gauges of states
+
+
+@pytest.mark.parametrize(("old", "wrong"), [(1.0, True), (0.0, False)])
+def test_a_gauge_that_has_objects_in_two_states_at_once(old: float, wrong: bool) -> None:
+    sim = settled()
+    for number in range(4):
+        for phase, at_first, later in (("New", 1.0, old), ("Ready", 0.0, 1.0)):
+            values = {"end:deploy": at_first, "end:steady-state": later, "end:delete": 0.0, "settled": 0.0}
+            scrape(sim, "gauge", "op_set_phase", values, set=f"s-{number}", phase=phase)
+    several = [one for one in found(sim) if "in more than one phase" in one.text]
+    assert bool(several) is wrong
