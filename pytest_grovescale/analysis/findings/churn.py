@@ -24,6 +24,7 @@ ID = "churn"
 
 _LEAST = 5
 _SHARE = 0.1
+_SHARE_OF_SURPLUS = 0.05
 _SHOWN = 3
 _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
@@ -43,7 +44,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         by_collector = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
         by_operator = [life for life in gone if who[life.uid] == seen.operator]
         for found, collected in ((by_collector, True), (by_operator, False)):
-            if len(found) < _LEAST or len(found) < _SHARE * len(own):
+            if len(found) < _LEAST or len(found) < (_SHARE if collected else _SHARE_OF_SURPLUS) * len(own):
                 continue
             why = "the garbage collector removed them, since their owner does not exist"
             yield Finding(
@@ -57,9 +58,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 
 def _deleters(seen: Observed) -> dict[tuple[str, str], str]:
-    """Return (resource, name) → who deleted it; under an empty name, who deleted a whole collection."""
+    """Return (resource, name) → who deleted it first; under an empty name, who deleted a whole collection.
+
+    A pod is deleted once more by its node, when its containers have ended.
+    """
     deletions = [one for one in seen.all_requests if one.verb in ("delete", "deletecollection") and one.changes]
-    return {(one.resource, one.name if one.verb == "delete" else ""): one.user for one in deletions}
+    return {(one.resource, one.name if one.verb == "delete" else ""): one.user for one in reversed(deletions)}
 
 
 def _in_one_step(seen: Observed, life: Life) -> bool:

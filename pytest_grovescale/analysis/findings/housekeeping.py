@@ -94,12 +94,12 @@ def _leases(seen: Observed) -> Iterator[Finding]:
 def _discovery(seen: Observed) -> Iterator[Finding]:
     asked = Counter(one.path for one in seen.housekeeping if one.path.startswith(_DISCOVERY) and one.verb == "get")
     if asked.total() >= _LEAST_DISCOVERY:
-        path, _ = asked.most_common(1)[0]
+        paths = ", ".join(f"{path} {number:,} times" for path, number in asked.most_common(3))
         yield Finding(
             id=ID,
             severity="waste",
             text=f"the operator asked the API server {asked.total():,} times for the kinds that it serves",
-            evidence=(f"mostly {path}; a client keeps them, and asks again for a kind that it does not know",),
+            evidence=(f"{paths}; a client keeps them, and asks again for a kind that it does not know",),
         )
 
 

@@ -187,10 +187,14 @@ def _cpu(windows: Sequence[IdleWindow]) -> Finding | None:
 def a_day(rate: float, what: str, seen: Observed) -> str:
     """Return in words what a rate comes to in a day: with the objects of the run, and with a thousand."""
     day = rate * _DAY_S
-    kind = seen.test.objects_resource.partition(".")[0] or "objects"
-    many = _rounded(day * _MANY / seen.objects)
+    number, resource = max((len(lives), resource) for resource, lives in [*seen.lives.items(), ("objects", [])])
+    if seen.test.objects and seen.test.objects >= number:
+        number, resource = seen.test.objects, seen.test.objects_resource
+    number = max(1, number)
+    many = _rounded(day * _MANY / number)
     return (
-        f"at this rate {_rounded(day)} {what} a day with {seen.objects:,} {kind}; {many} for each {_MANY:,}, if they"
+        f"at this rate {_rounded(day)} {what} a day with {number:,} {resource.partition('.')[0]}; {many} for each"
+        f" {_MANY:,}, if they"
         " grow with them"
     )
 

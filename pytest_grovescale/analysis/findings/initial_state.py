@@ -14,6 +14,7 @@ was being deleted, and only where it is twice that of the start and never was mo
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -59,6 +60,9 @@ _NAMES = {"threads": "threads", "files": "open files", "sockets": "connections"}
 
 _SHOWN = 3
 
+_WORDS = re.compile(r"[/:?&=,;\s]")
+"""What separates an object's name from the rest of a label's value: a path, a URL, a pair."""
+
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each family with series of objects that are gone, and each count that stays up."""
@@ -82,7 +86,7 @@ def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Findi
     found: dict[str, list[str]] = defaultdict(list)
     for series in target.samples(after):
         parts = parse(series)
-        named = {value.rpartition("/")[2] for value in parts.labels.values() if value}
+        named = {word for value in parts.labels.values() for word in _WORDS.split(value)}
         if not parts.name.startswith(LIBRARIES) and named & gone:
             found[family_of(parts.name, target.families)].append(series)
     for family, left in sorted(found.items()):

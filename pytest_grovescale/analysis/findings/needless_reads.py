@@ -3,9 +3,9 @@
 A LIST reads all objects of a kind from the API server, and without resourceVersion from etcd, once for every call; in a
 reconcile this is quadratic in the number of objects.
 
-No false alarm: a list without a limit counts from the third on, of kinds with many objects; informers list once
- for each watch and again after each gap, and some operators read an object directly
-right before they write it; a few, and a small share of the objects, are left alone.
+No false alarm: a list without a limit counts from the third on, of kinds with many objects; informers list once for
+each watch and again after each gap, and some operators read an object directly right before they write it; a few, and
+a small share of the objects, are left alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
             yield _finding(seen, "list", resource, did)
     for resource, number in gets.most_common():
         if resource in seen.watched_by_operator and number >= max(_LEAST_GETS, _PER_OBJECT * seen.objects):
-            did = f"read {resource} {number:,} times one by one, although it watches them"
+            objects = Counter(one.object for one in reads if one.verb == "get" and one.resource == resource)
+            (_, name), most = objects.most_common(1)[0]
+            alone = most > number / 2
+            did = (
+                f"read one of the {resource}, {name}, {most:,} times, although it watches {resource}"
+                if alone
+                else f"read {resource} {number:,} times one by one, although it watches them"
+            )
             yield _finding(seen, "get", resource, did)
 
 
@@ -61,7 +68,11 @@ def _finding(seen: Observed, verb: str, resource: str, did: str) -> Finding:
 
 
 def _by_phase(seen: Observed, verb: str, resource: str) -> Iterator[str]:
+    sent = [one for one in seen.requests if one.verb == verb and one.resource == resource]
+    left = len(sent)
     for span in seen.spans:
-        number = sum(one.verb == verb and one.resource == resource and during(one, span) for one in seen.requests)
-        if number:
+        if number := sum(during(one, span) for one in sent):
+            left -= number
             yield f"{number:,} in {span.phase.name}"
+    if left:
+        yield f"{left:,} between phases"

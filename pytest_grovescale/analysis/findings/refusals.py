@@ -38,6 +38,8 @@ _LEAST_CONFLICTS = 10
 _CONFLICTS = 0.25
 _RETRIES = 6
 _GROWS = 1.5
+_ON_ONE = 0.9
+"""Share of conflicts on one object from which on it is the reason."""
 _SHOWN = 3
 
 _MEANING = {
@@ -108,12 +110,16 @@ def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:
     writes = Counter(one.what for one in seen.requests if one.verb in ("update", "patch"))
     for what, number in Counter(one.what for one in conflicts).most_common():
         if number >= _LEAST_CONFLICTS and number >= _CONFLICTS * writes[what]:
+            objects = Counter(one.object for one in conflicts if one.what == what)
+            (_, name), most = objects.most_common(1)[0]
+            why = "the operator writes from a stale copy"
+            if most > _ON_ONE * number:
+                why = f"{most:,} times it was {name}, which several of its workers write"
             codes = "/".join(str(code) for code in sorted({one.code for one in conflicts if one.what == what}))
             yield Finding(
                 id=ID,
                 severity="waste",
-                text=f"{number:,} of {writes[what]:,} {what} conflicted ({codes}): the operator writes from a stale"
-                " copy",
+                text=f"{number:,} of {writes[what]:,} {what} conflicted ({codes}): {why}",
                 check="conflict_rate(phase=…, max=0.05)",
             )
 

@@ -80,6 +80,9 @@ def _finding(seen: Observed, window: Window) -> Finding:
     )
     if held:
         (resource, name), number = held.most_common(1)[0]
+        let_go = sum((life.gone_at() or window.end) < window.end for life in seen.lives[resource])
+        if let_go:
+            evidence.append(f"{let_go:,} others were let go")
         return Finding(
             id=ID,
             severity="defect",

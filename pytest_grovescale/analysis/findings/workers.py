@@ -7,7 +7,7 @@ keeps its key and its place. (Little's law: the number under way on average is t
 
 No false alarm: while the operator runs or waits for a core, all of its workers may wait for its one event loop, and
 none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more,
-and of fewer workers from seven tenths on, where keys waited for them for as long, without other programs;
+and of fewer workers from seven tenths on, where keys waited for them;
 beside other programs without as many as the API server had threads that waited for a core, and not where these and the
 operator's were many; a client-side rate limit, which is such a wait, is named as what it is; a queue counts at rest.
 """
@@ -32,6 +32,9 @@ _WAITING = 3.0
 _WAITING_SHARE = 0.4
 _ALL_BUT_ALL = 0.7
 """Share of few busy workers that wait from which on they do little else."""
+_NOOPS = 5
+_HELD_S = 0.05
+"""Reconciles without anything to do, and seconds of each that nothing explains, from which on these are a wait."""
 _LONG_ENOUGH_S = 1.0
 
 
@@ -40,9 +43,36 @@ def findings(seen: Observed) -> Iterator[Finding]:
     waits = [wait for span in seen.spans if (wait := _waiting(seen, span)) is not None]
     if waits:
         yield max(waits, key=lambda wait: (wait.keys > 0, wait.share)).finding()
+    else:
+        yield from _held_by_noops(seen)
     for span in seen.spans:
         yield from _of_phase(span.phase, explained=bool(waits) or seen.slowed(span))
     yield from _never_empty(seen)
+
+
+def _held_by_noops(seen: Observed) -> Iterator[Finding]:
+    """Yield the controller whose no-op reconciles hold their worker for long, while they neither ask nor run."""
+    for span in seen.spans:
+        cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
+        if not span.triggers or cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
+            continue
+        # What the whole operator did explains as much of any of its workers' time.
+        explained = (cpu.cores + seen.under_way(span)) * span.phase.seconds + (cpu.waiting_s or 0.0)
+        for row in span.phase.workers:
+            reconciles = sum(one.count for one in span.phase.reconciles if one.controller == row.controller)
+            held = (row.busy_workers or 0.0) * span.phase.seconds - explained
+            if reconciles >= _NOOPS and held >= _HELD_S * reconciles:
+                yield Finding(
+                    id=ID,
+                    severity="waste",
+                    text=f"a no-op reconcile of {row.controller} holds its worker for {held / reconciles:.2g} s in which"
+                    " it neither asks the API server nor runs: for a lock, a sleep or another service",
+                    evidence=(
+                        f"{reconciles:,} reconciles in {span.phase.name}, {explained:.2g} s of work and requests",
+                    ),
+                    check=f'no_blocked_workers(phase="{span.phase.name}")',
+                )
+                return
 
 
 class _Wait(NamedTuple):
@@ -83,7 +113,7 @@ class _Wait(NamedTuple):
 
 def _waiting(seen: Observed, span: Span) -> _Wait | None:
     cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
-    if cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator or seen.slowed(span):
+    if cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
         return None
     if span.phase.seconds < _LONG_ENOUGH_S or any(row.busy_workers is None for row in span.phase.workers):
         return None
@@ -95,9 +125,9 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
         keys=max((row.depth_max or 0 for row in span.phase.workers), default=0),
         held_up=(seen.kept_from_cores(span, API_SERVER) or 0.0) if seen.contended(span) else 0.0,
     )
-    if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy):
+    if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy) and not seen.slowed(span):
         return found
-    few = found.keys > 0 and found.busy >= 1 - _WAITING_SHARE and not seen.contended(span)
+    few = found.keys > 0 and found.busy >= 1 - _WAITING_SHARE
     return found if few and found.surplus >= _ALL_BUT_ALL * found.busy else None
 
 

@@ -877,3 +877,36 @@ def test_a_gauge_that_has_objects_in_two_states_at_once(old: float, wrong: bool)
             scrape(sim, "gauge", "op_set_phase", values, set=f"s-{number}", phase=phase)
     several = [one for one in found(sim) if "in more than one phase" in one.text]
     assert bool(several) is wrong
+
+
+def test_a_series_that_has_an_objects_name_in_a_path_is_one_of_that_object() -> None:
+    sim = settled()
+    for number in range(3):
+        made(sim, f"svc-{number}", 200, owner="uid-pcs")
+        seen(sim, f"svc-{number}", DELETED - 900, "deleted")
+        url = f"/api/v1/namespaces/t/services/svc-{number}/status"
+        scrape(sim, "counter", "op_requests_total", {"settled": 1.0}, url=url)
+    (left,) = [one for one in found(sim) if one.id == "initial-state"]
+    assert left.text.startswith("3 series of op_requests")
+
+
+def test_conflicts_and_reads_of_one_object_name_it() -> None:
+    sim = settled()
+    sim.request(50, verb="watch", resource="configmaps", stage="ResponseStarted")
+    for number in range(20):
+        sim.request(300 + number, verb="get", resource="configmaps", namespace="t", name="registry")
+        sim.request(320 + number, verb="update", resource="configmaps", namespace="t", name="registry", code=409)
+    texts = {one.id: one.text for one in found(sim)}
+    assert "registry, 20 times" in texts["needless-reads"]
+    assert "it was registry" in texts["refused-requests"]
+
+
+def test_surplus_objects_are_the_operators_although_a_node_deletes_them_at_last() -> None:
+    sim = settled()
+    for number in range(6):
+        made(sim, f"svc-{number}", 200 + number, owner="uid-pcs")
+        sim.request(400 + number, verb="delete", resource="services", namespace="t", name=f"svc-{number}")
+        sim.request(450 + number, user="kwok", verb="delete", resource="services", namespace="t", name=f"svc-{number}")
+        seen(sim, f"svc-{number}", 460 + number, "deleted")
+    (churn,) = [one for one in found(sim) if one.id == "churn"]
+    assert churn.text.endswith("it deleted them itself")
