@@ -58,7 +58,7 @@ def test_an_operator_in_go_is_scaffolded_built_and_passes(
     (test,) = result_file.read(folder / "reports/latest" / result_file.NAME).tests
     assert test.verdict == "passed"
     assert [finding for finding in test.findings if finding.severity != "note"] == []
-    deploy, steady, delete = test.phases
+    deploy, steady, _touch, delete = test.phases
     assert {milestone.name for milestone in deploy.milestones} == {"websites-created", "available"}
     assert {milestone.name for milestone in delete.milestones} == {"websites-gone", "pods-gone"}
     # Metrics and audit log are of this operator: one reconcile of each Website, which finds nothing to do.

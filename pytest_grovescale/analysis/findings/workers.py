@@ -65,8 +65,8 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
                 yield Finding(
                     id=ID,
                     severity="waste",
-                    text=f"a no-op reconcile of {row.controller} holds its worker for {held / reconciles:.2g} s in which"
-                    " it neither asks the API server nor runs: for a lock, a sleep or another service",
+                    text=f"a no-op reconcile of {row.controller} holds its worker for {held / reconciles:.2g} s, in"
+                    " which it neither asks the API server nor runs: for a lock, a sleep or another service",
                     evidence=(
                         f"{reconciles:,} reconciles in {span.phase.name}, {explained:.2g} s of work and requests",
                     ),

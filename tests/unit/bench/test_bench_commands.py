@@ -181,7 +181,7 @@ def test_a_test_that_asks_for_profiles_is_one_test(folder: Path) -> None:
 
 def test_the_operator_is_that_of_the_test_where_none_is_given(folder: Path) -> None:
     (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    named = "import pytest\n@pytest.mark.grovescale(operator='{}')\ndef test_it(scale): pass\n"
+    named = "import pytest\n@pytest.mark.grovescale(operator='{}', cluster='minimal')\ndef test_it(scale): pass\n"
     for operator in ("kcm-job", "none"):
         (folder / f"test_{operator}.py").write_text(named.format(operator), encoding="utf-8")
 
