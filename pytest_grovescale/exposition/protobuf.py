@@ -141,8 +141,12 @@ def read_family(message: bytes, known: MetricSeries, families: Mapping[str, Part
             return _changed(before, family, metrics, known)
     # Errors are reported as if nothing had been cached.
     part = Part(family, {}, {}, {}, {})
-    for metric in metrics:
-        part.metrics[metric] = _metric(metric, part, known)
+    try:
+        for metric in metrics:
+            part.metrics[metric] = _metric(metric, part, known)
+    except ValueError as error:
+        of_family = "" if family.name in str(error) else f", in the family {family.name!r}"
+        raise WireError(f"{error}{of_family}") from None
     return part
 
 

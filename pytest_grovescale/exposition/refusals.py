@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from .families import CLASSIC_LABEL, CLASSIC_NAME
+from .families import CLASSIC_LABEL, CLASSIC_NAME, NativeHistogram
 from .reader import Format, format_of
 from .text import NUMBER
 
@@ -54,6 +54,14 @@ _OLD_S = 3600.0
 appendableMinValidTime)."""
 _TIMED = re.compile(rf"[^#](?:.*[\s}}])?(?:{NUMBER})[ \t]+(?P<timestamp>-?[0-9][0-9.eE+]*)[ \t]*")
 """A line of a sample with a timestamp."""
+
+
+_SCHEMAS = range(-4, 9)
+"""Of native histograms: https://prometheus.io/docs/specs/native_histograms/#schema."""
+_CUSTOM_BOUNDS = -53
+"""The schema whose buckets have bounds of their own."""
+_SLACK = 1e-9
+"""Of a sum of counts with fractions, relative."""
 
 
 class Refusal(NamedTuple):
@@ -128,6 +136,21 @@ def of_lines(texts: Iterable[tuple[int, str]], form: Format, *, quoted: bool = T
             yield Refusal(
                 f"line {position}: {wrong}", "write it as the format says: Prometheus refuses the whole response"
             )
+
+
+def of_native(native: Mapping[str, NativeHistogram]) -> Iterator[tuple[str, Refusal]]:
+    """Yield series whose native histogram Prometheus refuses the response for, or cannot query; ``native``: by series.
+
+    Counts as in model/histogram (Histogram.Validate): observations of NaN are in the count and in no bucket.
+    """
+    for series, one in native.items():
+        held = one.zero_count + math.fsum(one.positive.values()) + math.fsum(one.negative.values())
+        if one.schema not in _SCHEMAS and one.schema != _CUSTOM_BOUNDS:
+            says = f"its native histogram has the schema {one.schema}, and there are those from -4 to 8"
+            yield series, Refusal(says, "use a client library's histogram: a query of this one may end Prometheus")
+        elif held > one.count * (1 + _SLACK) or (one.sum != "NaN" and held < one.count * (1 - _SLACK)):
+            says = f"its native histogram's count is {one.count:g}, and its buckets hold {held:g}"
+            yield series, Refusal(says, "use a client library's histogram: Prometheus refuses the whole response")
 
 
 def _of_text(line: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
@@ -21,6 +22,9 @@ SHARE_MAX = 0.95
 
 _SOME = 10
 """Observations."""
+
+_COUNTS_DOWN = re.compile(r"(?:^|_)(?:expir\w*?|remaining|ttl|left)(?=_|$)")
+"""Parts of the names of what is well while it is above all bounds: the buckets are for the time when it runs out."""
 
 Z_95_ONE_SIDED = 1.6448536269514722
 """95 % quantile of the normal distribution."""
@@ -158,6 +162,8 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             says = "its only bucket is +Inf, which separates nothing"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="give it buckets, or make it a summary")
             continue
+        if math.isinf(layout.bounds[layout.fullest]) and _COUNTS_DOWN.search(layout.family):
+            continue
         if layout.share_low > SHARE_MAX:
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
 
@@ -178,7 +184,12 @@ def fix(layout: Layout) -> str:
     bound = layout.bounds[layout.fullest]
     if math.isinf(bound):
         return "add buckets above the largest, or use a native histogram"
-    where = f"around {layout.mean:.2g}, their mean," if layout.mean is not None else f"below {bound:g}"
+    below = layout.bounds[layout.fullest - 1] if layout.fullest else -math.inf
+    # That of all observations: a few large ones move it out of the bucket that holds nearly all.
+    if layout.mean is not None and below < layout.mean <= bound:
+        where = f"around {layout.mean:.2g}, their mean,"
+    else:
+        where = f"below {bound:g}" if math.isinf(below) else f"between {below:g} and {bound:g}"
     return f"put buckets {where} or use a native histogram"
 
 

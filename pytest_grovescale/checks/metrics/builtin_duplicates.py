@@ -34,6 +34,9 @@ MOST_SERIES = 5_000
 _ALIKE = 0.25
 """Relative difference up to which two values of one response may be the same quantity, read a moment apart."""
 
+_ONE_START_S = 1.0
+"""Two times of a start that lie so close are one."""
+
 _WORK = ("controller_runtime_", "workqueue_", "rest_client_")
 
 
@@ -56,6 +59,8 @@ def _saying(pattern: str, types: str, name: str, select: str = "") -> _Saying:
 _RECONCILE = r"reconcil(?:e|es|ed|er|iation|iations|ing)"
 _IN_FLIGHT = r"in_?flight|active|running|concurrent|current|ongoing"
 _LENGTH = r"duration|time|latency|seconds"
+
+_START = "process_start_time_seconds"
 
 _SAYINGS = (
     _saying(
@@ -91,7 +96,7 @@ _SAYINGS = (
     _saying(r"goroutines", "g", "go_goroutines"),
     _saying(r"cpu_seconds_total", "c", "process_cpu_seconds_total"),
     _saying(r"(?:resident_memory|rss|memory)_bytes", "g", "process_resident_memory_bytes"),
-    _saying(r"(?:process_)?start_time_seconds", "g", "process_start_time_seconds"),
+    _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", _START),
 )
 """The first that matches counts."""
 
@@ -240,6 +245,8 @@ def _may_agree(family: Served, known: Served | None, samples: Mapping[str, float
     if known is None or not known.series or {family.family.type, known.family.type} & {"histogram", "summary"}:
         return True
     here, there = (math.fsum(samples.get(written(one), 0.0) for one in of.series) for of in (family, known))
+    if known.name == _START:
+        return math.isclose(here, there, rel_tol=0.0, abs_tol=_ONE_START_S)
     return math.isclose(here, there, rel_tol=_ALIKE, abs_tol=1.0)
 
 
@@ -251,7 +258,7 @@ def _duplicate(
         return None
     known = builtins()[saying.builtin]
     # A lazy family is absent until its first use; others of its library show that it is built in.
-    if known.name not in names and known.origin not in origins:
+    if known.name not in names and (known.origin not in origins or known.name == _START):
         return None
     if not family.series or not set(family.labels()) <= {*known.labels, *_NO_REFINEMENT}:
         return None

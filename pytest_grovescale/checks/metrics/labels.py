@@ -15,6 +15,7 @@ from ...redaction import REDACTED
 from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
+from .names import ABBREVIATIONS, unit_in
 from .series import none_served
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
 
@@ -33,7 +34,9 @@ _SHAPES = {
     ),
     "a date": re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}"),
     "a duration": re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+\.\d{3,}(?:s|ms|µs|us)"),
-    "a machine's name": re.compile(r"ip-\d{1,3}(?:-\d{1,3}){3}(?:[.:].*)?|[a-z][a-z0-9-]*-[0-9a-f]{8}-[a-z0-9]{4}"),
+    "a machine's name": re.compile(
+        r"ip-\d{1,3}(?:-\d{1,3}){3}(?:[.:].*)?|[a-z][a-z0-9-]*-(?:[0-9a-f]{8}-[a-z0-9]{4}|vmss[0-9a-z]{6})"
+    ),
     "a hash": re.compile(r"(?:sha\d+:)?(?=.*\d)(?=.*[a-f])[0-9a-f]{32,}", re.IGNORECASE),
     "an image's digest": re.compile(r"\S+@sha256:[0-9a-f]{8,}"),
     "an address": re.compile(
@@ -50,6 +53,7 @@ _SHAPES = {
     "a path with a number or a query": re.compile(
         r"/(?:[^/\s?]+/)*(?:[^/\s?]*\d{2}[^/\s?]*|\d|[0-9a-f-]*\d[0-9a-f-]{8,})(?:/[^\s]*)?(?:\?\S*)?|/[^\s?]+\?\S+"
     ),
+    "a path with a number in it": re.compile(r"(?:[^/\s]+/)+[a-z][a-z_-]*/\d{3,}(?:/\S*)?", re.IGNORECASE),
     "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
     "a message about one object": re.compile(r'(?=.{20})(?>.*?\S\s).*["\'][a-z0-9][\w./-]+["\'].*', re.DOTALL),
     "a message with an address": re.compile(r"(?=.{20}).*\s\d{1,3}(?:\.\d{1,3}){3}:\d+.*", re.DOTALL),
@@ -61,6 +65,18 @@ _SHAPES = {
     "a text of more than 200 characters": re.compile(r".{200,}", re.DOTALL),
     "an ARN": re.compile(r"arn:[\w-]+:\S+:\S+"),
     "a stack trace": re.compile(r".*\bgoroutine \d+ \[.*|.*\.(?:go|py|java|rs):\d+.*", re.DOTALL),
+    "a user of Kubernetes": re.compile(r"system:(?:serviceaccount:[^:\s]+:[^:\s]+|node:\S+)"),
+    "a certificate's subject": re.compile(r"(?:CN|UID)=[^,]+(?:, ?\w+=.*)?|(?:OU|O|DC)=[^,]+, ?\w+=.*"),
+    "a phone number": re.compile(r"\+\d{1,3}[ -]\d[\d -]{6,14}"),
+    # Unix minutes, as of a CronJob's run, or numbers of builds; no dates, which models and releases have in them.
+    "the name of one run": re.compile(
+        r"[a-z][^/\s]*[-_](?!(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$)\d{8,}", re.IGNORECASE
+    ),
+    "an identifier with words beside it": re.compile(
+        r"(?:.*[^0-9a-z])?(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{16,})"
+        r"(?:[^0-9a-z].*)?",
+        re.IGNORECASE | re.DOTALL,
+    ),
 }
 """What a value looks like, whatever its label is called. Pods' random parts have no vowels and none of 0, 1 and 3
 (k8s.io/apimachinery/pkg/util/rand)."""
@@ -189,6 +205,10 @@ _PRINTED = re.compile(
 _BOOLEANS = ({"true", "false"}, {"0", "1"}, {"yes", "no"}, {"on", "off"})
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
 
+_UNITS = ("unit", "units", "uom")
+_OTHER_UNITS = frozenset({"core", "cores", "millicore", "millicores", "integer", "count", "%"})
+"""What series are counted in, beside the units that `names` knows."""
+
 _TARGET = ("job", "instance")
 """Labels that Prometheus gives each target: https://prometheus.io/docs/concepts/jobs_instances/."""
 
@@ -253,6 +273,7 @@ def problems(
             yield from _reserved(family, label, next(iter(values.values())))
             yield from _secret(family, label, values)
             yield from _variants(family, label, values)
+            yield from _units(family, label, values)
             yield from _empty(family, label, values)
             yield from _of_label(family, label, values, forbidden, many)
         if not family.of_library:
@@ -319,6 +340,19 @@ def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Itera
         yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
 
 
+def _units(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
+    """Yield a label that tells apart the units of a family's series: https://prometheus.io/docs/practices/naming/."""
+    units = [value for value in values if _is_unit(value.lower())]
+    if label.lower() in _UNITS and len(units) > 1:
+        says = f"its series are in {len(units)} units, {', '.join(sorted(units)[:3])}, which no query can add up"
+        fix = "make a family for each unit, with the unit at the end of its name"
+        yield Problem(family=family.name, rule="unit", says=says, series=written(values[units[0]]), fix=fix)
+
+
+def _is_unit(word: str) -> bool:
+    return word in _OTHER_UNITS or word in ABBREVIATIONS or unit_in(word) is not None or unit_in(f"{word}s") is not None
+
+
 def _label_sets(family: Served) -> Iterator[Problem]:
     """Yield a family whose series do not all have the same labels, as a query that joins or adds them up expects."""
     reserved = {*RESERVED.values()}
@@ -354,7 +388,8 @@ def _of_label(
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)
     elif len(values) > many:
         says = f"the label {label} has {len(values):,} values"
-        yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)
+        hint = label.lower() in _OF_OBJECTS and _are_code(values)
+        yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix, hint=hint)
     elif named and not certain and not _listed(family, label, values):
         says = f"a label named {label} often takes any number of values ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix, hint=True)
@@ -377,6 +412,11 @@ def _listed(family: Served, label: str, values: Collection[str]) -> bool:
     if constant or all(_CODED.fullmatch(value) for value in values):
         return True
     return all(_written_as_code(one, label) for one in family.series)
+
+
+def _are_code(values: Collection[str]) -> bool:
+    """Return whether values are words of a program's code, a list however long: of random ones most have a digit."""
+    return all(map(_CODED.fullmatch, values)) and 2 * sum(map(str.isalpha, values)) >= len(values)
 
 
 def _written_as_code(series: Series, label: str) -> bool:

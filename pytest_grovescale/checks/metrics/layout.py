@@ -27,6 +27,9 @@ _SAMPLE = re.compile(
 _QUOTED_NAME = re.compile(r'\{[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*[,}]')
 _LE = re.compile(r'(?<=[{,\s])le="([^"]*)",?')
 _HELP = re.compile(r"#[ \t]+HELP\b")
+_ESCAPE = re.compile(r'\\[\\"n]')
+_ESCAPE_IN_HELP = re.compile(r"\\[\\n]")
+"""In the help texts of the text format a quote is a quote."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 _PARTS = ("_sum", "_count")
@@ -50,6 +53,8 @@ class _Line(NamedTuple):
     """HELP or TYPE."""
     labels: str = ""
     timestamp: str = ""
+    help: str = ""
+    """The text of a HELP line."""
 
 
 def problems(
@@ -70,6 +75,7 @@ def problems(
         yield from _exemplars(texts, families, now_s)
     yield from _said_untyped({line.family for line in lines if line.what == "TYPE"}, families)
     samples = [line for line in lines if line.name]
+    yield from _escapes(lines, form)
     yield from _groups(samples)
     yield from _bounds(samples)
     yield from _timestamps(samples, 1.0 if form == "openmetrics" else 1e-3, now_s)
@@ -91,7 +97,8 @@ def _lines(texts: Sequence[tuple[int, str]], families: Mapping[str, Family]) -> 
         if line.startswith("#"):
             if (described := _DESCRIPTION.match(line)) is not None:
                 what, classic, quoted = described.groups()
-                yield _Line(position, classic or quoted, "", what)
+                words = line[described.end() :] if what == "HELP" else ""
+                yield _Line(position, classic or quoted, "", what, help=words)
         elif (sample := _SAMPLE.match(line)) is not None:
             labels = sample["labels"] or ""
             quoted = _QUOTED_NAME.match(labels)
@@ -99,6 +106,24 @@ def _lines(texts: Sequence[tuple[int, str]], families: Mapping[str, Family]) -> 
             if name:
                 timestamp = sample["timestamp"] or ""
                 yield _Line(position, family_of(name, families), name, "", labels, timestamp)
+
+
+def _escapes(lines: Iterable[_Line], form: Format) -> Iterator[Problem]:
+    """Yield families with a backslash that escapes nothing: Prometheus keeps it, and other readers refuse the line."""
+    said: set[str] = set()
+    for line in lines:
+        text = line.labels or line.help
+        if "\\" not in text or line.family in said:
+            continue
+        quotes = bool(line.labels) or form == "openmetrics"
+        if "\\" in (_ESCAPE if quotes else _ESCAPE_IN_HELP).sub("", text):
+            said.add(line.family)
+            where = "a label" if line.labels else "its help text"
+            says = f"line {line.number}: {where} has a backslash that escapes nothing"
+            fix = 'write \\\\ for a backslash, \\n for a line feed and \\" for a quote'
+            if not quotes:
+                fix = r"write \\ for a backslash and \n for a line feed"
+            yield Problem(family=line.family, rule="format", says=says, fix=fix)
 
 
 def _descriptions(lines: Sequence[_Line]) -> Iterator[Problem]:

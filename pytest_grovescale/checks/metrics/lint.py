@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
@@ -11,8 +12,9 @@ from ...analysis.metrics.snapshot import Surface
 from ...errors import ExpositionError, ExpositionLineError
 from ...exposition import refusals
 from ...exposition.body import Limits
-from ...exposition.families import Exposition
-from ...exposition.reader import Reader, format_of
+from ...exposition.families import Exposition, parse
+from ...exposition.families import text as series_text
+from ...exposition.reader import Format, Reader, format_of
 from . import buckets, builtin_duplicates, function_names, labels, layout, names, series, values
 from .families import Problem, Rule, Served, served
 
@@ -21,6 +23,17 @@ MOST_LINES = 20
 
 MAX_BYTES = 4 << 20
 """Of a response that is read again for each wrong line; of a larger one only the first is reported."""
+
+_PARTS = ("_bucket", "_sum", "_count")
+_OF_TYPE_LINES: tuple[Rule, ...] = ("help", "unit", "type", "inconsistent", "buckets", "reserved-suffix", "order")
+"""What a TYPE line with the name of a sample leads to."""
+
+_FORMATS: dict[Format, str] = {"protobuf": "protobuf", "openmetrics": "OpenMetrics", "text": "the text format"}
+_CONTENT_TYPES: dict[Format, str] = {
+    "protobuf": "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited",
+    "openmetrics": "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    "text": "text/plain; version=0.0.4",
+}
 
 _TWICE = "each series once"
 
@@ -64,7 +77,7 @@ def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = (), 
     """
     every = served(surface)
     own = [family for family in every if not family.of_library]
-    faults = [*syntax, *_problems(surface, every, own, rules, now_s)]
+    faults = _as_one([*syntax, *_problems(surface, every, own, rules, now_s)], own)
     kept = [problem for problem in faults if not _ignored(problem, rules.ignore)]
     kept.sort(key=lambda problem: problem.family)
     return Lint(
@@ -84,12 +97,33 @@ def _problems(
 ) -> Iterator[Problem]:
     known = {family.name for family in every}
     yield from series.problems(every, rules.max_series, rules.max_series_family, most_sets=rules.max_combinations)
-    yield from names.problems(own, known)
+    yield from names.problems(own, known, surface.samples)
     yield from labels.problems(every, forbidden=rules.forbidden)
     yield from builtin_duplicates.problems(surface, every, own)
     yield from function_names.problems(own)
     yield from buckets.problems(own, surface.samples, surface.native)
     yield from values.problems(own, surface.samples, surface.native, now_s=now_s)
+
+
+def _as_one(faults: list[Problem], own: Iterable[Served]) -> list[Problem]:
+    """Return faults with those that a TYPE line of a sample's name leads to as one.
+
+    ``# TYPE x_bucket histogram`` makes x_bucket a histogram without buckets, and x_sum and x_count have no type.
+    """
+    by_name = {family.name: family for family in own}
+    for family in by_name.values():
+        suffix = next((part for part in _PARTS if family.name.endswith(part)), "")
+        stem = family.name.removesuffix(suffix)
+        others = [f"{stem}{part}" for part in _PARTS if part != suffix]
+        untyped = [name for name in others if name in by_name and by_name[name].family.type == "unknown"]
+        if not suffix or not untyped or family.family.type not in ("histogram", "summary"):
+            continue
+        parts = {stem, family.name, *untyped}
+        fix = f"write the TYPE line of {stem}"
+        says = f"its TYPE line names a sample, and not the {family.family.type}"
+        kept = [fault for fault in faults if fault.family not in parts or fault.rule not in _OF_TYPE_LINES]
+        faults = [*kept, Problem(family=family.name, rule="type", says=says, fix=fix)]
+    return faults
 
 
 def _ignored(problem: Problem, ignore: Iterable[str]) -> bool:
@@ -117,17 +151,37 @@ def read(
     quoted = "allow-utf-8" in content_type
     try:
         exposition, faults = _readable(body, content_type, limits, now_s, quoted=quoted)
-    except ExpositionError as error:
-        if not refused:
+    except ExpositionError:
+        if (sniffed := _of_itself(body, content_type, limits, now_s, quoted=quoted, refused=refused)) is None:
             raise
-        # Where the body is one beyond doubt, the header alone is wrong.
-        try:
-            exposition, faults = _readable(body, "", limits, now_s, quoted=quoted)
-        except ExpositionError:
-            raise error from None
-        if faults:
-            raise error from None
+        return sniffed
+    if not exposition.samples and not exposition.families:
+        sniffed = _of_itself(body, content_type, limits, now_s, quoted=quoted, refused=refused)
+        return sniffed or (exposition, [*refused, *faults])
     return exposition, [*refused, *faults]
+
+
+def _of_itself(
+    body: bytes,
+    content_type: str,
+    limits: Limits | None,
+    now_s: float | None,
+    *,
+    quoted: bool,
+    refused: Sequence[Problem],
+) -> tuple[Exposition, list[Problem]] | None:
+    """Return what a body says whatever its header says, where it is an exposition beyond doubt; otherwise None."""
+    try:
+        exposition, faults = _readable(body, "", limits, now_s, quoted=quoted)
+        form = format_of(body)
+    except ExpositionError:
+        return None
+    if not exposition.families or any(fault.rule == "syntax" for fault in faults):
+        return None
+    if refused:
+        return exposition, [*refused, *faults]
+    says = f"the body is {_FORMATS[form]}, and its Content-Type says {content_type.partition(';')[0].strip()}"
+    return exposition, [_refused("transport", refusals.Refusal(says, f"serve {_CONTENT_TYPES[form]}")), *faults]
 
 
 def _readable(
@@ -143,10 +197,16 @@ def _readable(
             exposition = Reader(limits).read(kept, content_type)
             form = format_of(kept, content_type)
             texts = [] if form == "protobuf" else list(zip(numbers, kept.decode().split("\n"), strict=True))
+            unsuffixed: list[Problem] = []
+            if form == "openmetrics":
+                exposition, unsuffixed = _with_totals(exposition, texts)
             return exposition, [
                 *(faults[number] for number in sorted(faults)),
                 *(_refused("syntax", one) for one in refusals.of_lines(texts, form, quoted=quoted)),
                 *_retyped(exposition),
+                *unsuffixed,
+                *_native(exposition),
+                *_created(exposition, now_s),
                 *layout.problems(texts, exposition.families, form, now_s),
             ]
         except ExpositionLineError as error:
@@ -174,6 +234,60 @@ def _problem(error: ExpositionLineError, number: int) -> Problem:
     if _TWICE in error.what:
         return Problem(family="", rule="duplicate", says=says, fix="serve each series once")
     return Problem(family="", rule="syntax" if error.refused else "format", says=says, fix=error.next_step)
+
+
+def _with_totals(exposition: Exposition, texts: Sequence[tuple[int, str]]) -> tuple[Exposition, list[Problem]]:
+    """Return an exposition of OpenMetrics with counters' samples that lack ``_total`` under their families' names.
+
+    Prometheus takes them by the names that they have, and loses type and help text.
+    """
+    totals = {
+        stem: family.name
+        for family in exposition.families.values()
+        if family.type == "counter" and (stem := family.name.removesuffix("_total")) not in exposition.families
+    }
+    there: dict[str, str] = {}
+    renamed = {}
+    for text in exposition.samples:
+        name, labels = parse(text)
+        renamed[text] = text
+        if name in totals and (whole := series_text(totals[name], labels)) not in exposition.samples:
+            there.setdefault(name, text)
+            renamed[text] = whole
+    found = []
+    for name in there:
+        begins = (f"{name} ", f"{name}{{", f'{{"{name}"')
+        number = next((number for number, line in texts if line.strip(" \t\r").startswith(begins)), 0)
+        says = f"{f'line {number}: ' * (number > 0)}a counter's sample ends in _total"
+        found.append(Problem(family=totals[name], rule="counter-total", says=says, fix=f"write {totals[name]}"))
+    if found:
+        samples = {renamed[text]: value for text, value in exposition.samples.items()}
+        exposition = msgspec.structs.replace(exposition, samples=samples)
+    return exposition, found
+
+
+def _native(exposition: Exposition) -> Iterator[Problem]:
+    """Yield families with a native histogram that Prometheus refuses, the first of each."""
+    said: set[str] = set()
+    for one, refusal in refusals.of_native(exposition.native):
+        family = parse(one).name
+        if family not in said:
+            said.add(family)
+            yield Problem(family=family, rule="inconsistent", says=refusal.says, series=one, fix=refusal.fix)
+
+
+def _created(exposition: Exposition, now_s: float | None) -> Iterator[Problem]:
+    """Yield families with a series whose creation time is none, the first of each."""
+    said: set[str] = set()
+    latest_s = now_s + refusals.FUTURE_S if now_s is not None else values.LATEST_S
+    for one, written in exposition.created.items():
+        family, created_s = parse(one).name, float(written)
+        if family not in said and not values.FIRST_S <= created_s <= latest_s:
+            said.add(family)
+            where = "lies before 2001" if created_s < values.FIRST_S else "has not come yet"
+            says = f"its creation time {written} {where if math.isfinite(created_s) else 'is none'}"
+            fix = "give it the seconds since 1970"
+            yield Problem(family=family, rule="timestamp", says=says, series=one, fix=fix)
 
 
 def _retyped(exposition: Exposition) -> Iterator[Problem]:

@@ -7,7 +7,8 @@ https://prometheus.io/docs/practices/naming/#base-units.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -122,7 +123,14 @@ _SUFFIXES: dict[str, tuple[MetricType, ...]] = {
 _LABELS: dict[str, tuple[MetricType, ...]] = {"le": ("histogram", "gaugehistogram"), "quantile": ("summary",)}
 
 
-_PROPOSED = re.compile(r"(?:name it|as) ([a-zA-Z_:][a-zA-Z0-9_:]*)$")
+_PROPOSED = re.compile(r"(?<=\bname it )[a-zA-Z_:][a-zA-Z0-9_:]*(?=[:,]|$)|(?<=, as )[a-zA-Z_:][a-zA-Z0-9_:]*$")
+"""The name that a fix proposes, whatever the fix says besides."""
+
+COUNTS = re.compile(r"(?:\[\w+\] )?(?:the )?(?:total |current )?(?:number|count) of\b", re.IGNORECASE)
+"""How a help text begins that says: what it measures are things, and no unit."""
+
+_TIMES = (1e9, 4.1e9)
+"""2001 to 2100, in seconds since 1970."""
 
 
 class Unit(NamedTuple):
@@ -156,24 +164,64 @@ class MetricNames(OwnFamiliesCheck, tag="metric_names", frozen=True, kw_only=Tru
         )
 
 
-def problems(families: Iterable[Served], names: Collection[str]) -> Iterator[Problem]:
-    """Yield what is wrong with families' names; ``names`` are those of all families of the endpoint."""
+def problems(
+    families: Iterable[Served], names: Collection[str], samples: Mapping[str, float] | None = None
+) -> Iterator[Problem]:
+    """Yield what is wrong with families' names; ``names`` are those of all families of the endpoint.
+
+    ``samples``: the values of their series, which may tell the unit of a time.
+    """
     every = list(families)
+    proposed: dict[str, str] = {}
     for family in every:
-        for rule in _RULES:
-            yield from (_free(problem, names) for problem in rule(family))
+        for problem in chain.from_iterable(rule(family) for rule in _RULES):
+            yield _free(problem, family, names, proposed)
+        yield from (_free(one, family, names, proposed) for one in _timestamp(family, samples or {}))
         yield from _duplicate(family, names)
     yield from _same_help(every)
 
 
-def _free(problem: Problem, names: Collection[str]) -> Problem:
-    """Return a fault whose fix proposes no name that another family has."""
-    proposed = _PROPOSED.search(problem.fix)
-    if proposed is None or proposed[1] not in names:
+def _free(problem: Problem, family: Served, names: Collection[str], proposed: dict[str, str]) -> Problem:
+    """Return a fault whose fix proposes a name without another fault, that no other family has or was told to take.
+
+    ``proposed``: name → the family that was told to take it; is added to.
+    """
+    match = _PROPOSED.search(problem.fix)
+    if match is None:
         return problem
-    return msgspec.structs.replace(
-        problem, fix=f"take it away where {proposed[1]} says the same, or give it another name"
-    )
+    name = _mended(match[0], family)
+    taken = name in names and name != family.name
+    if name == family.name:
+        fix = "give it another name"
+    elif taken or proposed.setdefault(name, family.name) != family.name:
+        fix = f"take it away where {name} says the same, or give it another name"
+    else:
+        fix = f"{problem.fix[: match.start()]}{name}{problem.fix[match.end() :]}"
+    return msgspec.structs.replace(problem, fix=fix)
+
+
+def _mended(name: str, family: Served) -> str:
+    """Return a proposed name without what the rules on labels' words, units and ``_total`` would say of it."""
+    name = _without_labels(name, family.own_labels())
+    unit = unit_in(name)
+    if unit is not None and unit.word == unit.base and _is_amid(unit.word, name):
+        name = _with_unit_last(name, unit.word)
+    kind = family.family.type
+    if kind == "unknown":
+        return name
+    stem = _TOTALS.sub("", name)
+    return f"{stem}_total" if kind == "counter" else stem
+
+
+def _timestamp(family: Served, samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield a point in time without a unit: a fault where its values are seconds, and otherwise worth a look."""
+    name = family.name
+    if unit_in(name) is None and name.endswith("_timestamp"):
+        known = [samples[series] for one in family.series if (series := written(one)) in samples]
+        seconds = bool(known) and all(_TIMES[0] <= value <= _TIMES[1] for value in known)
+        fix = f"name it {name}_seconds" if seconds else f"expose seconds, as {name}_seconds"
+        problem = _problem(family, "unit", "its name promises a time, and no unit", fix)
+        yield msgspec.structs.replace(problem, hint=not seconds)
 
 
 def _help(family: Served) -> Iterator[Problem]:
@@ -191,9 +239,12 @@ def _help(family: Served) -> Iterator[Problem]:
 
 
 def _kind(family: Served) -> Iterator[Problem]:
-    """Yield a help text that says another type than the TYPE line."""
+    """Yield a help text or a name that says another type than the TYPE line."""
     text = family.family.help
-    if family.family.type == "counter" and _NOW.match(text):
+    if _is_info_of_another_type(family):
+        says = f"an info is a gauge that is 1, and this is a {family.family.type}"
+        yield _problem(family, "type", says, "make it a gauge")
+    elif family.family.type == "counter" and _NOW.match(text):
         says = "its help text says that it goes up and down, and this is a counter"
         yield _problem(family, "type", says, "make it a gauge, without _total")
     elif family.family.type == "gauge" and _SO_FAR.search(text):
@@ -210,19 +261,15 @@ def _unit(family: Served) -> Iterator[Problem]:
             f"{unit.word} is no base unit",
             f"expose {unit.base}, as {name.replace(unit.word, unit.base)}",
         )
-    elif unit is not None and _is_amid(unit.word, name):
-        stem = name.replace(f"_{unit.word}", "", 1)
-        fix = f"name it {stem.removesuffix('_total')}_{unit.word}{'_total' * stem.endswith('_total')}"
+    elif unit is not None and _is_amid(unit.word, name) and not _is_derived(family):
+        fix = f"name it {_with_unit_last(name, unit.word)}"
         yield _problem(family, "unit", f"its unit, {unit.word}, is not the end of its name", fix)
-    elif unit is None and name.endswith("_timestamp"):
-        problem = _problem(
-            family, "unit", "its name promises a time, and no unit", f"expose seconds, as {name}_seconds"
-        )
-        yield msgspec.structs.replace(problem, hint=True)
     elif unit is None and family.family.type in ("histogram", "summary") and name.endswith("_time"):
         yield _problem(
             family, "unit", "its name promises a duration, and no unit", f"expose seconds, as {name}_seconds"
         )
+    elif unit is None and family.family.type == "counter" and COUNTS.match(family.family.help):
+        pass  # of what took a time, and no time
     elif unit is None and family.family.type != "unknown" and name.removesuffix("_total").endswith(_DURATIONS):
         fix = f"expose seconds, as {name.removesuffix('_total')}_seconds{'_total' * name.endswith('_total')}"
         yield _problem(family, "unit", "its name promises a duration, and no unit", fix)
@@ -282,7 +329,7 @@ def _same_help(families: Sequence[Served]) -> Iterator[Problem]:
 def _label_in_name(family: Served) -> Iterator[Problem]:
     for label, values in family.own_labels().items():
         if _has_word(family.name, f"by_{label}") or _has_word(family.name, f"per_{label}"):
-            name = re.sub(rf"_(?:by|per)_{re.escape(label)}(?=_|$)", "", family.name)
+            name = _without_labels(family.name, family.own_labels())
             yield Problem(
                 family=family.name,
                 rule="label-in-name",
@@ -294,7 +341,7 @@ def _label_in_name(family: Served) -> Iterator[Problem]:
 
 def _counter_total(family: Served) -> Iterator[Problem]:
     name, kind = family.name, family.family.type
-    if kind == "counter" and not name.endswith("_total"):
+    if kind == "counter" and not name.endswith("_total") and not _is_info_of_another_type(family):
         yield _problem(family, "counter-total", "a counter's name ends in _total", f"name it {_as_counter(name)}")
     if kind not in ("counter", "unknown") and name.endswith("_total"):
         fix = f"name it {name.removesuffix('_total')}, or make it a counter"
@@ -403,6 +450,28 @@ def _words(text: str) -> str:
     return re.sub(r"[\W_]+", "", text).lower()
 
 
+_TOTALS = re.compile(r"(?:_total)+$")
+
+
+def _with_unit_last(name: str, word: str) -> str:
+    stem = name.replace(f"_{word}", "", 1)
+    return f"{stem.removesuffix('_total')}_{word}{'_total' * stem.endswith('_total')}"
+
+
+def _without_labels(name: str, labels: Collection[str]) -> str:
+    """Return a name without the words by which it is split, where they are its labels: ``_by_view_method``."""
+    words = "|".join(map(re.escape, sorted(labels, key=len, reverse=True)))
+    return _TOTALS.sub("_total", re.sub(rf"_(?:by|per)(?:_(?:{words}))+(?=_|$)", "", name)) if words else name
+
+
+def _is_derived(family: Served) -> bool:
+    return family.family.type in ("gauge", "unknown") and _DERIVED.search(family.name) is not None
+
+
+def _is_info_of_another_type(family: Served) -> bool:
+    return family.name.endswith("_info") and family.family.type in ("counter", "histogram", "summary")
+
+
 def _is_amid(word: str, name: str) -> bool:
     """Return whether a unit stands amid a name, and not beside what it is measured by (``_bytes_per_second``)."""
     rest = name.removesuffix("_total").partition(f"_{word}")[2]
@@ -428,6 +497,7 @@ def _without_suffix(name: str, suffix: str) -> str:
 
 
 def _as_counter(name: str) -> str:
+    name = name.removesuffix("_total")
     suffix = next((suffix for suffix in _SUFFIXES if name.endswith(suffix)), "")
     return f"{_without_suffix(name, suffix)}_total"
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from ...exposition.families import Series
 from .families import Problem, Rule, Served, number, written
-from .names import unit_in
+from .names import COUNTS, unit_in
 
 LabelSet = tuple[tuple[str, str], ...]
 
@@ -25,10 +25,10 @@ _SLACK = 1e-6
 _PERCENT = 2.0
 """A ratio from here on is taken for percent: an overcommitment may be somewhat above 1."""
 
-_LATEST_S = 4.1e9
+LATEST_S = 4.1e9
 """The year 2100: a time in seconds beyond it is one in milliseconds or less."""
 
-_FIRST_S = 1e9
+FIRST_S = 1e9
 """September 2001: a time before it is a duration, or in another unit."""
 
 _LONGEST_S = 3.2e7
@@ -47,6 +47,12 @@ _THINGS = re.compile(
     r"|leases|watchers|instances|members|shards|jobs|tasks|services|containers|endpoints|sessions|subscribers)$"
 )
 """The end of the name of what there are whole ones of only."""
+
+_MAY_BE_PARTS = re.compile(
+    r"ratio|average|avg|mean|median|rate\b|_rate|\bper\b|fraction|percent|estimat|weight|core|cpu|resource|load",
+    re.IGNORECASE,
+)
+"""What a name or a help text says of a number that need not be whole, though it is one of things."""
 
 _A_TIME = re.compile(r"_(?:timestamp|start_time|(?:last|created|creation|deletion|completion)\w*_time)_seconds$")
 """The end of the name of a point in time."""
@@ -116,7 +122,7 @@ def problems(
                 yield from _first(family, "value", _counter(family, samples))
                 yield from _first(family, "value", _sums(family, samples))
             case "gauge" | "unknown" | "info":
-                yield from _first(family, "value", _gauge(family, samples, now_s or _LATEST_S))
+                yield from _first(family, "value", _gauge(family, samples, now_s or LATEST_S))
                 yield from _first(family, "value", _sums(family, samples))
                 yield from _first(family, "value", _states(family, samples))
             case "stateset":
@@ -285,7 +291,7 @@ def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
                 written(one),
                 "count with a counter, and make what can fall a gauge",
             )
-        elif _SECONDS.search(family.name) and value > _LATEST_S:
+        elif _SECONDS.search(family.name) and value > LATEST_S:
             yield f"{value:.4g} s is more than a century", written(one), "add up seconds, not milliseconds or less"
         elif value >= _WRAPPED:
             yield f"{value:.4g} is more than anything can count", written(one), "do not add negative numbers to it"
@@ -317,8 +323,9 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield f"a part of a whole is {value:g} of it", example, "divide by what it is a part of"
         elif value >= _WRAPPED and name.endswith("_bytes") and not _LIMITS.search(name):
             yield f"{value:.4g} is more than anything has", example, "do not subtract below zero"
-        elif _THINGS.search(name) and value != int(value):
-            yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
+        elif value != int(value) and (_THINGS.search(name) or _is_a_number_of(family)):
+            what = "name" if _THINGS.search(name) else "help text"
+            yield f"it is {value:g}, and its {what} says that it counts", example, "set it to what there is"
         elif name.endswith("_ratio") and (value >= _PERCENT or value < 0):
             yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
         elif abs(value) >= _NO_TIME_S:
@@ -326,11 +333,11 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         elif _DURATION.search(name) and not (0 <= value <= _LONGEST_S):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
-        elif _PAST.search(name) and now_s + _DAY_S < value < _LATEST_S:
+        elif _PAST.search(name) and now_s + _DAY_S < value < LATEST_S:
             yield f"a time of {value:.4g} s has not come yet", example, "set it to when it happened"
-        elif _A_TIME.search(name) and 1 < value < _FIRST_S:
+        elif _A_TIME.search(name) and 1 < value < FIRST_S:
             yield f"a time of {value:.4g} s lies before 2001", example, "expose seconds since 1970, not a duration"
-        elif name.endswith("_seconds") and value > _LATEST_S:
+        elif name.endswith("_seconds") and value > LATEST_S:
             what = "a time of" if "_time" in name else "a duration of"
             yield f"{what} {value:.4g} s is past the year 2100", example, "divide: it is in milliseconds or less"
         elif name.endswith("_start_time_seconds") and value == 0:
@@ -338,9 +345,16 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         elif name.endswith(("_timestamp_seconds", "_time_seconds")) and value < 0:
             yield f"a time of {value:g} s lies before 1970", example, "leave the series out while there is no such time"
         elif name.endswith("_bytes") and (value < 0 or value != int(value)):
-            yield f"{value:g} is no number of bytes", example, "expose whole bytes"
+            fix = "expose whole bytes" if value >= 0 else "leave the series out while it is unknown"
+            yield f"{value:g} is no number of bytes", example, fix
         elif value < 0 and value == int(value) and _counts(name) and not (value == -1 and _LIMITS.search(name)):
             yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
+
+
+def _is_a_number_of(family: Served) -> bool:
+    """Return whether a help text says that there are whole ones of what a gauge counts."""
+    text = family.family.help
+    return bool(COUNTS.match(text)) and unit_in(family.name) is None and not _MAY_BE_PARTS.search(family.name + text)
 
 
 def _is_yes_or_no(family: Served) -> bool:

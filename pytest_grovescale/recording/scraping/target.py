@@ -309,7 +309,9 @@ class Target:
         """Return why a Prometheus refuses a response; looked for where its families differ from the last one's."""
         if len(answer.body) > _LARGE or found.families.keys() == self._last.families.keys():
             return []
-        return [redaction.text(one.says) for one in refusals.of_response(*answer, time.time())][:_MOST_REFUSALS]
+        of_native = (refusal for _, refusal in refusals.of_native(found.native))
+        refused = [*refusals.of_response(*answer, time.time()), *of_native]
+        return [redaction.text(one.says) for one in refused][:_MOST_REFUSALS]
 
     def _up(self, where: Where, answer: Answer, found: Exposition, began: int, edge: str) -> None:
         if self._removed:

@@ -37,5 +37,20 @@ def test_zero_must_be_what_the_bucket_is_for() -> None:
     assert rules(histogram({"-1": 0, "0": 999, "5": 1000, "+Inf": 1000}, -400.0)) == ["buckets"]
 
 
+def test_a_mean_outside_of_the_fullest_bucket_is_no_place_for_buckets() -> None:
+    (inside,) = problems(histogram({"1": 1000, "+Inf": 1000}, 120.0))
+    (outside,) = problems(histogram({"1": 990, "9000": 1000, "+Inf": 1000}, 80_000.0))
+    (between,) = problems(histogram({"1": 0, "2": 990, "9000": 1000, "+Inf": 1000}, 80_000.0))
+    assert "0.12" in inside.fix
+    assert "below 1 " in outside.fix
+    assert "between 1 and 2 " in between.fix
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("certificate_expiration", False), ("throttled", True)])
+def test_what_counts_down_is_well_above_all_bounds(name: str, wrong: bool) -> None:
+    text = histogram({"1": 0, "2": 0, "+Inf": 1000}, 9000.0).replace("seats", f"{name}_seconds")
+    assert (rules(text) == ["buckets"]) is wrong
+
+
 def test_a_mean_that_is_nearly_the_bound_proves_nothing() -> None:
     assert rules(histogram({"1": 1000, "2": 1000, "+Inf": 1000}, 999.0)) == ["buckets"]

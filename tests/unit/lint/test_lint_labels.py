@@ -43,6 +43,19 @@ def test_labels_that_no_one_can_bound_are_found_by_name(label: str) -> None:
         "https://10.96.0.1:443/api",
         "/api/v1/namespaces/default/pods",
         "pods web-0 is forbidden: exceeded quota team-a in this namespace",
+        "i-0a1b2c3d4e5f60718",
+        "pvc-3fa85f64-5717-4562-b3fc-2c963f66afa6",
+        "web-0_3fa85f64-5717-4562-b3fc-2c963f66afa6",
+        "containerd://4bf92f3577b34da6a3ce929d0e0e4736",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "backup-28912345",
+        "aks-nodepool1-12345678-vmss00000a",
+        "system:serviceaccount:team-a:web",
+        "system:node:worker",
+        "CN=ada,OU=eng,O=acme",
+        "refs/pull/123/head",
+        "projects/acme/zones/east/instances/4523789012345678901",
+        "+49 151 23456789",
     ],
 )
 def test_values_that_look_endless_are_found(value: str) -> None:
@@ -59,6 +72,8 @@ def test_values_that_look_endless_are_found(value: str) -> None:
         *("apps/v1", "storage.k8s.io/v1", "v1.36.3", "/metrics", "/api", "grove.io", "kube-system", "on-cpu", "1e+06"),
         "The object has been modified",
         "podcliqueset-controller",
+        *("claude-3-20240229", "Standard_D4s_v5", "GigabitEthernet1/0/101", "system:kube-scheduler", "system:nodes"),
+        *("O=acme", "nvidia.com/gpu", "TLS_CHACHA20_POLY1305_SHA256", "sm_90", "6.8.0-1021-aws", "feedface", "+1"),
     ],
 )
 def test_values_that_someone_chose_are_not(value: str) -> None:
@@ -116,6 +131,14 @@ def test_many_values_are_reported_whatever_they_are() -> None:
     assert [problem.says for problem in problems(family("x_things", "gauge", *series))] == [
         f"the label part has {MANY + 1} values"
     ]
+
+
+def test_many_names_of_code_are_a_list_and_many_random_ones_are_none() -> None:
+    codes = [f'{{name="Feature{first}{second}"}}' for first in "ABCDEFGHIJK" for second in "abcdefghijk"]
+    found = lint(surface(family("x_feature_enabled", "gauge", *codes)), LintRules())
+    assert (found.problems, [hint.rule for hint in found.hints]) == ((), ["unbounded-values"])
+    assert rules(family("x_things", "gauge", *(code.replace("Feature", "F9e") for code in codes))) != []
+    assert rules(family("x_things", "gauge", *(code.replace("name", "tenant") for code in codes))) != []
 
 
 def test_what_a_library_labels_is_let_off_and_what_was_added_to_it_is_not() -> None:

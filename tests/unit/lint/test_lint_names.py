@@ -96,12 +96,55 @@ def test_openmetrics_reports_units_too() -> None:
         ("x_badName", "gauge", "x_bad_name"),
         ("x_latency_ms_total", "counter", "x_latency_seconds_total"),
         ("job:x", "gauge", "job_x"),
+        ("x_HugePages_Total", "gauge", "x_huge_pages"),
     ],
 )
 def test_fixes_say_what_to_write(name: str, kind: str, better: str, snapshot: SnapshotAssertion) -> None:
     (problem,) = problems(family(name, kind))
     assert re.search(rf" {better}\b", problem.fix)
     assert problem.fix == snapshot
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "better"),
+    [
+        ("x_requests_total_by_view_method_total", "counter", "x_requests_total"),
+        ("x_wait_seconds_by_view_method", "gauge", "x_wait_seconds"),
+    ],
+)
+def test_a_fix_takes_all_labels_out_of_a_name(name: str, kind: str, better: str) -> None:
+    found = problems(family(name, kind, '{method="GET",view="main"}'))
+    assert {problem.fix.removeprefix("name it ") for problem in found} == {better}
+
+
+def test_no_fix_proposes_a_name_that_is_taken_or_was_proposed_already() -> None:
+    wrong = family("x_slots_total", "gauge") + family("x_pull_seconds_summary", "gauge")
+    found = problems(wrong, family("x_slots", "gauge"), family("x_pull_seconds", "gauge"))
+    assert len(found) == 2
+    assert not any("name it" in problem.fix for problem in found)
+    split = [family(f"x_calls_by_{label}_total", "counter", f'{{{label}="a"}}') for label in ("verb", "zone")]
+    assert ["name it" in problem.fix for problem in problems(*split)] == [True, False]
+
+
+def test_an_average_is_not_told_to_put_its_unit_last() -> None:
+    assert rules(family("x_render_seconds_avg", "gauge")) == ["derived"]
+
+
+def test_a_counter_of_what_took_a_time_needs_no_unit() -> None:
+    assert rules(family("x_unknown_latency_total", "counter", help="Count of requests of unknown latency.")) == []
+    assert rules(family("x_latency_total", "counter", help="Time that requests took.")) == ["unit"]
+
+
+def test_a_time_without_a_unit_is_a_hint_where_its_values_do_not_tell_the_unit() -> None:
+    assert rules(family("x_last_backup_timestamp", "gauge")) == []
+    told = family("x_last_backup_timestamp", "gauge").replace(" 1\n", " 1.79e9\n")
+    assert rules(told) == ["unit"]
+
+
+def test_a_type_line_of_a_sample_is_one_fault() -> None:
+    buckets = 'x_seconds_bucket{le="1"} 1\nx_seconds_bucket{le="+Inf"} 1\nx_seconds_sum 1\nx_seconds_count 1\n'
+    text = f"# HELP x_seconds Help.\n# TYPE x_seconds_bucket histogram\n{buckets}"
+    assert [(problem.family, problem.rule) for problem in problems(text)] == [("x_seconds_bucket", "type")]
 
 
 WORDS = st.sampled_from(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,8 @@ from pytest_grovescale.checks.metrics import lint
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.body import Limits
 from pytest_grovescale.exposition.reader import Reader
+from tests.unit.exposition import metric_messages as pb
+from tests.wire_messages import number
 
 from .surfaces import HEAD, HEAD_PROTOBUF
 
@@ -63,6 +67,61 @@ def test_an_answer_that_was_cut_off_is_reported(snapshot: SnapshotAssertion) -> 
 def test_what_is_no_exposition_is_refused(body: bytes) -> None:
     with pytest.raises(ExpositionError):
         lint.read(body)
+
+
+PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def test_a_body_in_another_format_than_its_header_says_is_read_and_reported() -> None:
+    for body, content_type in ((HEAD_PROTOBUF.read_bytes(), "text/plain"), (TEXT, PROTOBUF)):
+        found, faults = lint.read(body, content_type, now_s=1.7953e9)
+        assert found == Reader().read(body)
+        assert [fault.rule for fault in faults] == ["transport"]
+    with pytest.raises(ExpositionError):
+        lint.read(HEAD_PROTOBUF.read_bytes()[:-100], PROTOBUF, now_s=1.79e9)
+
+
+def test_a_counters_sample_without_its_suffix_is_read_as_the_familys() -> None:
+    body = b'# TYPE x counter\nx{a="1"} 4\nx{a="2"} 5\n# EOF\n'
+    found, faults = lint.read(body, OPENMETRICS)
+    assert found.samples == {'x_total{a="1"}': "4", 'x_total{a="2"}': "5"}
+    assert [(fault.family, fault.rule) for fault in faults] == [("x_total", "counter-total")]
+    # Go's client names a gauge and a counter alike.
+    both = b"# TYPE x gauge\nx 4\n# TYPE x counter\nx_total 5\n# EOF\n"
+    assert lint.read(both, OPENMETRICS)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("created", "wrong"), [("1794999999.5", False), ("1794999999500", True), ("0", True), ("1e3", True)]
+)
+def test_times_of_creation_are_seconds(created: str, wrong: bool) -> None:
+    body = f"# TYPE x counter\nx_total 4\nx_created {created}\n# EOF\n".encode()
+    for now_s in (1_795_000_000.0, None):
+        faults = lint.read(body, OPENMETRICS, now_s=now_s)[1]
+        assert [(fault.family, fault.rule) for fault in faults] == [("x_total", "timestamp")] * wrong
+
+
+@pytest.mark.parametrize(
+    ("count", "schema", "total", "wrong"),
+    [
+        (3, 3, 1.0, False),
+        (4, 3, 1.0, True),
+        (2, 3, 1.0, True),
+        (4, 3, math.nan, False),
+        (2, 3, math.nan, True),
+        (3, -4, 1.0, False),
+        (3, -53, 1.0, False),
+        (3, -5, 1.0, True),
+        (3, 12, 1.0, True),
+    ],
+)
+def test_native_histograms_that_prometheus_refuses(count: int, schema: int, total: float, wrong: bool) -> None:
+    """Of three observations in buckets; those of NaN are in the count alone."""
+    content = (number(1, count), pb.double(2, total), pb.zigzag(5, schema), pb.span(12, 0, 1), pb.zigzag(13, 3))
+    body = pb.family("h_seconds", pb.HISTOGRAM, [pb.histogram(*content)])
+    faults = lint.read(body, PROTOBUF, now_s=1.79e9)[1]
+    assert [(fault.family, fault.rule) for fault in faults] == [("h_seconds", "inconsistent")] * wrong
 
 
 def test_limits_are_of_the_whole() -> None:

@@ -130,6 +130,13 @@ def test_values_fit_their_type_and_name(name: str, kind: str, value: str, wrong:
     assert (found(text) == ["value"]) is wrong
 
 
+def test_what_is_below_zero_is_left_out_and_what_is_not_whole_is_exposed_whole() -> None:
+    text = "# HELP x_free_bytes Help.\n# TYPE x_free_bytes gauge\nx_free_bytes {}\n"
+    below, parts = (lint(surface(text.format(value)), LintRules()).problems[0].fix for value in (-1, 0.5))
+    assert "leave" in below
+    assert "whole" in parts
+
+
 @pytest.mark.parametrize(("whole", "wrong"), [("120", True), ("119", False)])
 def test_a_series_that_is_the_sum_of_the_others(whole: str, wrong: bool) -> None:
     values = {"Pending": "4", "Ready": "116", "all": whole}
