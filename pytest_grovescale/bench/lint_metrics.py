@@ -259,8 +259,8 @@ def read_source(source: str, credentials: Credentials, timeout_s: float) -> tupl
             now_s=time.time() if "://" in source else None,
         )
     except ExpositionError as error:
-        told = error.message.startswith("line ") or "protobuf" in answer.content_type.lower()
-        of_bytes = "" if told else "It was taken for protobuf, since it is no text."
+        known = error.message.startswith("line ") or "protobuf" in answer.content_type.lower()
+        of_bytes = "" if known else "It was taken for protobuf, since it is no text."
         raise AnswerError(f"{name}: {error.message}", next_step=error.next_step or of_bytes) from None
     surface = surface_of(Redaction()(exposition), target=redaction.text(name))
     if not surface.samples and not surface.families:

@@ -341,7 +341,7 @@ def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Itera
 
 
 def _units(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
-    """Yield a label that tells apart the units of a family's series: https://prometheus.io/docs/practices/naming/."""
+    """Yield a label by whose values series differ in their unit: https://prometheus.io/docs/practices/naming/."""
     units = [value for value in values if _is_unit(value.lower())]
     if label.lower() in _UNITS and len(units) > 1:
         says = f"its series are in {len(units)} units, {', '.join(sorted(units)[:3])}, which no query can add up"

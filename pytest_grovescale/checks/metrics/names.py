@@ -182,9 +182,9 @@ def problems(
 
 
 def _free(problem: Problem, family: Served, names: Collection[str], proposed: dict[str, str]) -> Problem:
-    """Return a fault whose fix proposes a name without another fault, that no other family has or was told to take.
+    """Return a fault whose fix proposes a name without another fault, that no other family has and none was proposed.
 
-    ``proposed``: name → the family that was told to take it; is added to.
+    ``proposed``: name → the family that it was proposed for; is added to.
     """
     match = _PROPOSED.search(problem.fix)
     if match is None:

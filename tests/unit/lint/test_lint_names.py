@@ -126,7 +126,7 @@ def test_no_fix_proposes_a_name_that_is_taken_or_was_proposed_already() -> None:
     assert ["name it" in problem.fix for problem in problems(*split)] == [True, False]
 
 
-def test_an_average_is_not_told_to_put_its_unit_last() -> None:
+def test_an_average_need_not_end_in_its_unit() -> None:
     assert rules(family("x_render_seconds_avg", "gauge")) == ["derived"]
 
 
@@ -137,8 +137,8 @@ def test_a_counter_of_what_took_a_time_needs_no_unit() -> None:
 
 def test_a_time_without_a_unit_is_a_hint_where_its_values_do_not_tell_the_unit() -> None:
     assert rules(family("x_last_backup_timestamp", "gauge")) == []
-    told = family("x_last_backup_timestamp", "gauge").replace(" 1\n", " 1.79e9\n")
-    assert rules(told) == ["unit"]
+    known = family("x_last_backup_timestamp", "gauge").replace(" 1\n", " 1.79e9\n")
+    assert rules(known) == ["unit"]
 
 
 def test_a_type_line_of_a_sample_is_one_fault() -> None:
