@@ -53,7 +53,7 @@ _SHAPES = {
     "a path with a number or a query": re.compile(
         r"/(?:[^/\s?]+/)*(?:[^/\s?]*\d{2}[^/\s?]*|\d|[0-9a-f-]*\d[0-9a-f-]{8,})(?:/[^\s]*)?(?:\?\S*)?|/[^\s?]+\?\S+"
     ),
-    "a path with a number in it": re.compile(r"(?:[^/\s]+/)+[a-z][a-z_-]*/\d{3,}(?:/\S*)?", re.IGNORECASE),
+    "a path with a number in it": re.compile(r"(?:[^/\s]+/)+[a-z][a-z_-]*/\d{3,}(?:/.*)?", re.IGNORECASE | re.DOTALL),
     "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
     "a message about one object": re.compile(r'(?=.{20})(?>.*?\S\s).*["\'][a-z0-9][\w./-]+["\'].*', re.DOTALL),
     "a message with an address": re.compile(r"(?=.{20}).*\s\d{1,3}(?:\.\d{1,3}){3}:\d+.*", re.DOTALL),
@@ -70,7 +70,7 @@ _SHAPES = {
     "a phone number": re.compile(r"\+\d{1,3}[ -]\d[\d -]{6,14}"),
     # Unix minutes, as of a CronJob's run, or numbers of builds; no dates, which models and releases have in them.
     "the name of one run": re.compile(
-        r"[a-z][^/\s]*[-_](?!(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$)\d{8,}", re.IGNORECASE
+        r"[a-z][^/\s]*[-_](?!(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$)[1-9]\d{7,}", re.IGNORECASE
     ),
     "an identifier with words beside it": re.compile(
         r"(?:.*[^0-9a-z])?(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{16,})"
