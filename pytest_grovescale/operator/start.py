@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..cluster.handle import Cluster
 from ..cluster.launch import CONTROLLERS
-from ..errors import OperatorError, UsageError
+from ..errors import OperatorError
 from ..kube.portal import Portal
 from . import install, process
 from .handle import Operator, Others, Progress
@@ -23,12 +23,12 @@ from .operator_state import (
     stop,
     transition,
 )
-from .pods.definition import refuse_for_pods, refuse_where_none_run
+from .pods.definition import refuse_for_pods, refuse_rivals, refuse_where_none_run
 from .pods.operator import OperatorPods
 from .pods.operator import bring_up as bring_up_pods
 from .schema import OperatorDefinition
 
-__all__ = ["Others", "clear", "join", "refuse_rivals", "start", "uninstall"]
+__all__ = ["Others", "clear", "join", "start", "uninstall"]
 
 
 def start(
@@ -76,22 +76,6 @@ def start(
         if definition.pod is not None:
             return bring_up_pods(definition, cluster, directory=directory, progress=progress)
         return process.bring_up(definition, cluster, directory=directory, progress=progress, faults=faults)
-
-
-def refuse_rivals(definition: OperatorDefinition, controllers: str, cluster: str) -> None:
-    """Raise UsageError for an operator that takes the place of a controller which the cluster runs.
-
-    ``controllers``: those that it runs, separated by commas, as its controller manager is given them; empty: unknown.
-    """
-    names = controllers.split(",")
-    running = [one for one in definition.replaces if one in names or ("*" in names and f"-{one}" not in names)]
-    if running:
-        raise UsageError(
-            f"cluster {cluster} runs {', '.join(running)}, which operator {definition.name} takes the place of: both "
-            "would act on the same objects",
-            next_step="Use one that does not: --grovescale-cluster=minimal, or a definition of yours with other "
-            "controller_manager.controllers.",
-        )
 
 
 def _as_asked(running: AnyRunning, definition: OperatorDefinition, *, faults: bool) -> bool:

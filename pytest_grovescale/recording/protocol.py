@@ -25,6 +25,10 @@ class ProcessTarget(msgspec.Struct, frozen=True):
     name: str
 
 
+Profiler = Literal["auto", "pyspy", "pprof", "off"]
+"""How a process is profiled; ``auto``: as its definition and its interpreter say."""
+
+
 class ProfileTarget(msgspec.Struct, frozen=True, kw_only=True):
     """A process that can be profiled in phases that request it, and whose stacks are dumped at a timeout."""
 

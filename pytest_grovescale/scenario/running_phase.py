@@ -13,13 +13,13 @@ from ..analysis.api_requests import missing_rights
 from ..analysis.contention import WAIT_QUIET
 from ..analysis.phase_result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
-from ..recording.profiling.captures import Profiler
 from ..recording.protocol import (
     JOURNAL,
     IncidentSeen,
     MilestoneReached,
     PhaseComplete,
     ProcessExited,
+    Profiler,
     ProfileTarget,
     Progress,
     SourceBroke,

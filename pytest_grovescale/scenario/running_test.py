@@ -36,7 +36,7 @@ from ..operator.handle import Operator
 from ..prometheus.statistics import Live
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec, watches
 from ..recording.journal import read
-from ..recording.profiling.captures import Profiler
+from ..recording.protocol import Profiler
 from ..recording.recorder import Recorder
 from ..recording.records import CYCLES, StallKind, cycle_edge
 from ..resources import Folders

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from ..cluster import handle, launch, lease_lock, state
+from ..cluster import handle, launch, state
 from ..cluster.backend import backend
 from ..cluster.definition import ClusterDefinition, load_definition
 from ..cluster.handle import Cluster
 from ..errors import UsageError
-from ..kube.client import Client
-from ..kube.portal import Portal
-from ..operator.pods.definition import refuse_where_none_run
+from ..operator.pods.definition import refuse_rivals, refuse_where_none_run
 from ..operator.schema import OperatorDefinition
-from ..operator.start import refuse_rivals
 from ..options import Settings
 from ..resources import Folders
 from .test_config import ItemConfig
+
+if TYPE_CHECKING:
+    from ..kube.portal import Portal
 
 Say = Callable[[str], None]
 
@@ -146,9 +147,7 @@ def never_lost() -> str:
 
 
 @contextlib.contextmanager
-def locked(
-    cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: lease_lock.Say
-) -> Iterator[Lost]:
+def locked(cluster: Cluster, portal: Callable[[], Portal], *, alone: bool, operator: bool, say: Say) -> Iterator[Lost]:
     """Hold a test's lock on its cluster for the length of the block.
 
     ``alone``: the test measures; ``operator``: it uses one of this machine's. Raises ClusterError, ApiError.
@@ -156,6 +155,10 @@ def locked(
     if not cluster.others_use_it:
         yield never_lost
         return
+    # The client library takes a third of a second to import, which a run that only collects does not need.
+    from ..cluster import lease_lock
+    from ..kube.client import Client
+
     loop = portal()
     client = Client(cluster.access_as("harness"), user_agent="grovescale-turns", connections=2)
     loop.run(client.open())

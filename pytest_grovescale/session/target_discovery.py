@@ -19,8 +19,8 @@ from ..operator.pods.operator import OperatorPods
 from ..operator.schema import Served
 from ..prometheus.opening import Target
 from ..recording.followed_objects import PODS
-from ..recording.profiling.captures import Profiler, plan
-from ..recording.protocol import PodsToFollow
+from ..recording.profiling.captures import plan
+from ..recording.protocol import PodsToFollow, Profiler
 from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
 from ..recording.scrape_targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService
 from ..recording.scraping.connections import Where

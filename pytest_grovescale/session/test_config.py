@@ -19,7 +19,7 @@ from ..definitions import where
 from ..errors import DefinitionError, UsageError
 from ..operator.definition import OperatorDefinition, load
 from ..options import Settings
-from ..recording.profiling.captures import Profiler
+from ..recording.protocol import Profiler
 from ..suggestions import did_you_mean
 from . import test_code
 from .stash_keys import FAULTS

@@ -29,7 +29,7 @@ from ..operator.handle import Operator
 from ..operator.manifests import Object
 from ..operator.schema import OperatorDefinition
 from ..prometheus.statistics import Live
-from ..recording.profiling.captures import Profiler
+from ..recording.protocol import Profiler
 from ..recording.recorder import ProfileTarget, Recorder
 from ..recording.records import TestOutcome
 from ..scenario import driver_protocol

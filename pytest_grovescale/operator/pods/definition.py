@@ -336,3 +336,19 @@ def _namespace(obj: Mapping[str, Any], default: str) -> str:
 
 def _title(obj: Mapping[str, Any], default: str) -> str:
     return f"{_namespace(obj, default)}/{obj['metadata'].get('name')}"
+
+
+def refuse_rivals(definition: OperatorDefinition, controllers: str, cluster: str) -> None:
+    """Raise UsageError for an operator that takes the place of a controller which the cluster runs.
+
+    ``controllers``: those that it runs, separated by commas, as its controller manager is given them; empty: unknown.
+    """
+    names = controllers.split(",")
+    running = [one for one in definition.replaces if one in names or ("*" in names and f"-{one}" not in names)]
+    if running:
+        raise UsageError(
+            f"cluster {cluster} runs {', '.join(running)}, which operator {definition.name} takes the place of: both "
+            "would act on the same objects",
+            next_step="Use one that does not: --grovescale-cluster=minimal, or a definition of yours with other "
+            "controller_manager.controllers.",
+        )

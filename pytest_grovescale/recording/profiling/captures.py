@@ -18,15 +18,13 @@ from typing import Literal
 from ... import redaction
 from ...endpoints import Address
 from ...procfs import Identity
-from ..protocol import ProfileTarget
+from ..protocol import Profiler, ProfileTarget
 from ..record_writer import Ledger
 from ..records import Lines, ProfileKind, ProfileTaken
 from ..scrape_targets import OfFollowed
 from . import pprof, pyspy, stacks
 from .capture import Capture, ProfileFailed
 from .pprof import ApiUrl, Reach, on_this_host
-
-Profiler = Literal["auto", "pyspy", "pprof", "off"]
 
 _INTERPRETER = re.compile(r"(^|/)(python\d?(\.\d+)?|libpython\d+\.\d+\.so[.\d]*)$")
 

@@ -6,7 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import UsageError
-from pytest_grovescale.recording.profiling.captures import Profiler
+from pytest_grovescale.recording.protocol import Profiler
 from pytest_grovescale.scenario.running_phase import profiler_of
 
 

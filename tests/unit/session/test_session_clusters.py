@@ -8,7 +8,7 @@ from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.operator.definition import load
-from pytest_grovescale.operator.start import refuse_rivals
+from pytest_grovescale.operator.pods.definition import refuse_rivals
 from pytest_grovescale.session.clusters import cluster_name
 
 RUN = "20260131-120000-ab12"
