@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -86,6 +87,7 @@ def objects_of(contents: Contents, controller: str, start: int, end: int) -> int
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def is_of(controller: str, resource: str) -> bool:
     """Return whether a controller is that of a resource, by its name.
 

@@ -14,6 +14,7 @@ others may be its word on them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..result import Finding
@@ -32,6 +33,8 @@ ERRORS = "log-errors"
 """The most frequent error; its detail is the first of them, redacted."""
 
 _LEAST_TRACES = 3
+_SHOWN = 120
+"""Characters of an error that a sentence has."""
 _LEAST_ERRORS = 20
 _SHARE = 0.1
 _BYTES_EACH = 2048
@@ -58,7 +61,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="waste",
-            text=f"the operator logged the same error {errors.count:,} times",
+            text=f"the operator logged the same error {errors.count:,} times: {message(errors.detail)}",
             evidence=(errors.detail,),
         )
     size = marks.get(BYTES)
@@ -72,3 +75,20 @@ def findings(seen: Observed) -> Iterator[Finding]:
             severity="waste",
             text=f"the operator logged {size.count / 1e6:,.2g} MB, {lines:,} lines{each}",
         )
+
+
+_PREFIX = re.compile(
+    r"^(?:[EWIF]\d{4} [\d:.]+ +\d+ \S+\] |\[?\d{4}[-/]\d\d[-/]\d\d[T ][\d:.,]+(?:Z|[+-][\d:]+)?\]?\s*)"
+    r"|\b(?:ERROR|error|Error|CRITICAL)\b:?\s+(?=\S)|\[(?:ERROR|CRITICAL)\s*\]\s*"
+)
+_FIELD = re.compile(r'"?\berr(?:or)?"?[=:] ?"((?:[^"\\]|\\.)*)"')
+
+
+def message(line: str) -> str:
+    """Return what a line of a log says, without its time and level: the error of a structured one."""
+    if field := _FIELD.search(line):
+        return field[1][:_SHOWN]
+    rest = line
+    while (prefix := _PREFIX.match(rest)) is not None:
+        rest = rest[prefix.end() :]
+    return rest[:_SHOWN]

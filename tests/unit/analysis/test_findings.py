@@ -14,6 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse, contents_of, result_of
 from pytest_grovescale.analysis.findings import RULES
+from pytest_grovescale.analysis.findings.operator_log import message
 from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec
@@ -536,3 +537,16 @@ def test_rules_are_pure() -> None:
     left(sim)
     contents = contents_of(sim.records())
     assert result_of(contents).findings == result_of(contents).findings
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('E1124 14:36:10.57   10645 controller.go:497] "Reconciler error" err="not ready" controller="b"', "not ready"),
+        ('{"level":"error","msg":"Reconciler error","error":"no route"}', "no route"),
+        ("2026-11-24 14:51:01,447 [ERROR] sync failed", "sync failed"),
+        ("('n', 'a'): TypeError('x')", "('n', 'a'): TypeError('x')"),
+    ],
+)
+def test_what_a_line_of_a_log_says(line: str, said: str) -> None:
+    assert message(line) == said
