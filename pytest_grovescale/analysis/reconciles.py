@@ -14,7 +14,10 @@ from .reconcile_counters import RECONCILES, Counted, counted_by
 from .recording_index import Contents, PhaseSpan, Snapshot
 from .result import NO_OPERATOR, OPERATOR
 
-_NO_COUNTER = f"the operator's metrics have no {RECONCILES}, and no other counter of reconciles that is known"
+_NO_COUNTER = (
+    f"the operator's metrics have no {RECONCILES}, and no other counter of reconciles that is known; one of its own is"
+    " named in its definition: reconciles: {counter: …}"
+)
 
 _NOT_ALPHANUMERIC = re.compile(r"[^a-z0-9]")
 _SUFFIX = re.compile(r"(?<=.)(controller|reconciler)$")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,8 +13,17 @@ from .facts import Facts, Found
 
 _PREFERRED = ("config/crd/bases/", "config/crd/", "crds/", "deploy/crds/", "charts/")
 _SAMPLES = ("config/samples/", "samples/", "examples/", "example/", "docs/", "deploy/")
-_DONE = ("Ready", "Available", "Running", "Active", "Healthy", "Succeeded", "Completed", "Complete", "Synced", "Bound")
-"""Values of a condition's type, or of a phase, that mean that nothing is left to be done; the first found counts."""
+_DONE = (
+    *("Complete", "Completed", "Succeeded", "Done", "Finished"),
+    *("Ready", "Available", "Healthy", "Active", "Synced", "Bound", "Running"),
+)
+"""Values of a condition's type, or of a phase, that mean that nothing is left to be done; the first found counts.
+
+Those that are the last one of all stand first: an object whose Job runs is Running for a while, and Complete for ever.
+"""
+_PASSING = ("Running", "Active")
+"""Values that pass where Jobs do the work: their pods end."""
+_COMPARED = re.compile(r"""(?:[=!]=|\bcase)\s*["'](\w+)["']|["'](\w+)["']\s*[=!]=""")
 _IN_COLUMN = re.compile(r"""\.status\.conditions\[\?\(\s*@\.type\s*==\s*["'](\w+)["']\s*\)\]\.status""")
 _CONDITION_TYPE = re.compile(r"""(?:type|cond)\w*["']?(?:\s+[\w.]+)?\s*:?[:=]\s*["'](\w+)["']""", re.IGNORECASE)
 """A literal that something named after a type or a condition is: ``typeAvailable = "Available"``."""
@@ -258,19 +267,23 @@ def has_pattern(schema: Mapping[str, Any]) -> bool:
 # ---- when is one done?
 
 
-def milestones(resource: CustomResource, obj: Object, source: str, workload: str) -> list[Milestone]:
+def milestones(
+    resource: CustomResource, obj: Object, source: str, workload: str, *, runs_jobs: bool = False
+) -> list[Milestone]:
     """Return the milestones of a deployment that can be derived, best first; none where nothing can.
 
     ``obj``: the sample; ``source``: the program's text, whose literals name condition types and phases; ``workload``:
     the variable of the workload in the test. Declared by the CRD: a printer column with a condition, a scale
-    subresource. The rest is guessed from the fields of the status and the program's literals.
+    subresource. The rest is guessed from the fields of the status and the program's literals. ``runs_jobs``: it makes
+    Jobs, whose pods end.
     """
     condition = _condition(resource, source)
     if condition is not None:
         return [condition_milestone(workload, *condition)]
     for field in _PHASES:
         if (schema := _mapping(resource.status.get(field))).get("type") == "string":
-            known = [value for value in _DONE if value in (schema.get("enum") or literals(source))]
+            values = _phases(schema.get("enum") or [], source)
+            known = [value for value in _DONE if value in values and not (runs_jobs and value in _PASSING)]
             if known:
                 return [
                     Milestone(
@@ -292,6 +305,21 @@ def milestones(resource: CustomResource, obj: Object, source: str, workload: str
             )
         ]
     return []
+
+
+def _phases(declared: Sequence[str], source: str) -> set[str]:
+    """Return the values that a phase may reach: those of the CRD that the program sets, by its literals.
+
+    Without a declaration those on lines that name a phase or a state, if there are any.
+    """
+    compared = {value for pair in _COMPARED.findall(source) for value in pair if value}
+    text = _COMPARED.sub("", source)
+    named = literals(text)
+    if declared:
+        known = set(declared) & (named | compared)
+        return known if known & set(_DONE) else set(declared)
+    lines = "\n".join(line for line in text.splitlines() if re.search(r"phase|state", line, re.IGNORECASE))
+    return literals(lines) if literals(lines) & set(_DONE) else named
 
 
 def condition_milestone(workload: str, type_: str, reason: str, is_guess: bool) -> Milestone:

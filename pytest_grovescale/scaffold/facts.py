@@ -16,7 +16,7 @@ _NOT_ENTERED = {"vendor", "node_modules", "testdata", "third_party", "bin", "dis
 """Names of folders with other projects, tests, and generated files. `dist` holds what `config` does, rendered."""
 _OF_TESTS = {"test", "tests", "e2e"}
 _NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
-_SUFFIXES = {".go", ".py", ".yaml", ".yml", ".json", ".toml", ".txt"}
+_SUFFIXES = {".go", ".py", ".js", ".mjs", ".cjs", ".yaml", ".yml", ".json", ".toml", ".txt"}
 _YAML = (".yaml", ".yml", ".json")
 _LARGEST_BYTES = 4_000_000
 _MOST_FILES = 20_000

@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import jinja2
 import msgspec
@@ -18,7 +18,7 @@ import yaml
 from ..errors import DefinitionError
 from ..operator.manifests import CRD, Object
 from ..operator.schema import NAME
-from . import custom_resources, program
+from . import custom_resources, deployment, interpreted, program
 from .custom_resources import CustomResource, Milestone, Sample
 from .facts import Facts, Found
 from .program import Program
@@ -61,8 +61,8 @@ class Plan(msgspec.Struct, frozen=True):
     next_command: str
     test: str
     """Path of the test."""
-    needs: str = ""
-    """Module that the operator imports, of which `install` is the command; empty: none is known."""
+    needs: tuple[str, ...] = ()
+    """Modules that the operator imports, of which `install` is the command."""
     install: str = ""
 
 
@@ -71,7 +71,7 @@ def plan(facts: Facts) -> Plan:
     resources = custom_resources.custom_resources(facts)
     if not resources:
         raise _nothing_defined(facts)
-    found = program.program(facts) or _as_pods(facts)
+    found = program.go_program(facts) or interpreted.interpreted_program(facts) or _as_pods(facts)
     ordered = _ordered(facts, resources, found)
     samples = {resource.kind: custom_resources.sample(facts, resource) for resource in ordered}
     primary = ordered[0]
@@ -80,32 +80,40 @@ def plan(facts: Facts) -> Plan:
     files = [
         File(f"{FOLDER}/operator.yaml", _definition(facts, resources, primary, found)),
         *(
-            File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(resource, samples[resource.kind]))
+            File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(resource, samples))
             for resource in ordered
         ),
         File(test, _test(facts, primary, samples[primary.kind], found, others=ordered[1:])),
         File(WORKFLOW, _workflow(found, command)),
         File(".gitignore", "".join(f"{line}\n" for line in _ignored(facts, found)), appended=True),
     ]
-    needs = "kopf" if found.language == "python" else ""
-    install = f"pip install{_INSTALLED.get(found.requirements, f' {needs}')}" if needs else ""
-    return Plan(tuple(file for file in files if file.text), command, test, needs, install)
+    installed = _installed(found) if found.language == "python" else ""
+    install = f"pip install{installed}" if installed else ""
+    return Plan(tuple(file for file in files if file.text), command, test, found.modules, install)
 
 
 def _as_pods(facts: Facts) -> Program:
     """Return an operator that runs as the Deployment of its manifests, for a project without sources."""
     deployments = list(dict.fromkeys(found.file for found in facts.of_kind("Deployment")))
     if not deployments:
-        why = "".join(f"; {message}" for message in facts.unrendered.values())
+        unfound = interpreted.not_found(facts)
+        why = "".join(f"; {message}" for message in (*([unfound] if unfound else []), *facts.unrendered.values()))
         raise DefinitionError(
-            f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no"
-            f" Deployment{why}",
+            f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no program"
+            f" in Python or for node that a Dockerfile or a Deployment starts, no Deployment{why}",
             next_step="Name the folder with its sources, or with its manifests"
             + (f": grovescale init {facts.inner[0]}" if facts.inner else "."),
         )
     if _KUSTOMIZED in facts.files:
         deployments = [str(PurePosixPath(_KUSTOMIZED).parent)]
-    return Program(language="pods", command=(), manifests=tuple(deployments), text="")
+    why = interpreted.not_found(facts)
+    return Program(
+        language="pods",
+        command=(),
+        manifests=tuple(deployments),
+        guesses={"pod": (why,)} if why else {},
+        text="",
+    )
 
 
 def _nothing_defined(facts: Facts) -> DefinitionError:
@@ -166,6 +174,7 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
         "webhook_port": found.webhook_port,
         "readiness": {"url": found.readiness} if found.readiness else {},
         "metrics": metrics if found.metrics else {},
+        "reconciles": dict(found.reconciles),
         "pprof": {"url": found.pprof} if found.pprof else {},
         "trigger": {"kind": primary.kind, "annotation": TRIGGER},
     }
@@ -192,8 +201,8 @@ def _pod(facts: Facts, found: Program) -> dict[str, Any]:
         return {}
     ports = [
         str(port["name"])
-        for deployment in facts.of_kind("Deployment")
-        for one in program.containers(deployment.object)
+        for found_ in facts.of_kind("Deployment")
+        for one in deployment.containers(found_.object)
         for port in one.get("ports") or []
         if "metrics" in str(port.get("name", ""))
     ]
@@ -318,12 +327,17 @@ def _covers(role: Found, groups: set[str]) -> bool:
 # ---- workload, test, workflow
 
 
-def _workload(resource: CustomResource, sample: Sample) -> str:
-    obj = {**sample.object, "metadata": {**sample.object["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
+def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
+    """Return the template of a kind; ``samples``: of all kinds with a template, as one may name objects of another."""
+    sample = samples[resource.kind]
+    others = {kind: str(other.object["metadata"]["name"]) for kind, other in samples.items() if kind != resource.kind}
+    references = list(_references(sample.object, others))
+    named = {found.path: f"REFERENCE{index}" for index, found in enumerate(references) if found.is_to_sample}
+    obj = _replaced(sample.object, named)
+    obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
     if not resource.namespaced:
         del obj["metadata"]["namespace"]
-    name = f'{{{{ name | default("{_dns(resource.kind)}") }}}}-{{{{ number }}}}'
-    guesses = []
+    guesses = [found.guess for found in references]
     if sample.made_from_schema:
         guesses.append(f"no sample of a {resource.kind} was found: this is the least that its schema allows")
         if custom_resources.has_pattern(resource.schema):
@@ -332,32 +346,108 @@ def _workload(resource: CustomResource, sample: Sample) -> str:
         key in ("secretName", "configMapName", "secretRef", "secretKeyRef") for key in _keys(sample.object)
     ):
         guesses.append("it names a Secret or a ConfigMap, which has to be there")
+    placed = {named[found.path]: _name_of(found.kind, found.parameter) for found in references if found.is_to_sample}
     return _rendered(
         "workload.yaml.j2",
         kind=resource.kind,
         source=sample.source,
+        parameters=["name", *dict.fromkeys(found.parameter for found in references if found.is_to_sample)],
         guesses=guesses,
-        companions=[_manifest(companion, name="", namespaced=True) for companion in sample.companions],
-        object=_manifest(obj, name=name, namespaced=resource.namespaced),
+        companions=[_manifest(companion, {}, namespaced=True) for companion in sample.companions],
+        object=_manifest(obj, {"NAME": _name_of(resource.kind, "name"), **placed}, namespaced=resource.namespaced),
     )
 
 
-def _manifest(obj: Object, *, name: str, namespaced: bool) -> str:
-    """Return an object as YAML for a template: what looks like jinja in it is kept as it is."""
-    metadata = {"name": "NAME" if name else obj["metadata"]["name"]}
+def _name_of(kind: str, parameter: str) -> str:
+    """Return the expression of the names that the template of a kind gives its objects."""
+    return f'{{{{ {parameter} | default("{_dns(kind)}") }}}}-{{{{ number }}}}'
+
+
+class _Reference(NamedTuple):
+    """A text of a sample that names an object of another kind."""
+
+    path: tuple[str | int, ...]
+    kind: str
+    value: str
+    is_to_sample: bool
+    """It is the name of that kind's sample; else its field says so."""
+
+    @property
+    def parameter(self) -> str:
+        return f"{re.sub('-', '_', _dns(self.kind))}_name"
+
+    @property
+    def guess(self) -> str:
+        file, place = f"{self.kind.lower()}.yaml.j2", ".".join(map(str, self.path))
+        if self.is_to_sample:
+            return f"{place} names a {self.kind} of {file}: as many of them have to be there, before"
+        return f"{place} is {self.value}, a {self.kind} that has to be there: those of {file} have other names"
+
+
+def _references(obj: Object, others: Mapping[str, str]) -> Iterator[_Reference]:
+    """Yield the references to objects of other kinds (kind → name of its sample).
+
+    By the sample's name, where that or the field's path says which kind it is; or by a field as ``databaseRef.name``.
+    """
+    for path, value in _texts(obj, ()):
+        field = "".join(str(key) for key in path if isinstance(key, str)).lower()
+        beside: Any = obj
+        for key in path[:-1]:
+            beside = beside[key]
+        for kind, name in others.items():
+            word = kind.lower()
+            is_of_kind = isinstance(beside, dict) and beside.get("kind") == kind
+            if value == name and (is_of_kind or word in field or word in name.lower()):
+                yield _Reference(path, kind, value, is_to_sample=True)
+                break
+            if (is_of_kind and path[-1] == "name") or re.search(
+                rf"{re.escape(word)}(name|ref(erence)?(name)?)$", field
+            ):
+                yield _Reference(path, kind, value, is_to_sample=False)
+                break
+
+
+def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield path and value of the texts of an object, but those that name itself, and kinds."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in ("apiVersion", "kind") and (*path, key) != ("metadata", "name"):
+                yield from _texts(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, (*path, index))
+    elif isinstance(value, str):
+        yield path, value
+
+
+def _replaced(value: Any, texts: Mapping[tuple[str | int, ...], str], path: tuple[str | int, ...] = ()) -> Any:
+    """Return an object with other texts at these paths."""
+    if isinstance(value, dict):
+        return {key: _replaced(inner, texts, (*path, key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_replaced(inner, texts, (*path, index)) for index, inner in enumerate(value)]
+    return texts.get(path, value)
+
+
+def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> str:
+    """Return an object as YAML for a template: what looks like jinja in it is kept as it is.
+
+    ``placed``: value in the object → the expression that is written in its place.
+    """
+    metadata = {"name": obj["metadata"]["name"]}
     if namespaced:
         metadata["namespace"] = "NAMESPACE"
     rest = {key: value for key, value in obj["metadata"].items() if key not in metadata and key != "namespace"}
     head = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": {**metadata, **rest}}
     text = _yaml({**head, **{key: value for key, value in obj.items() if key not in head}}).rstrip("\n")
+    expressions = {**placed, "NAMESPACE": "{{ namespace }}"}
     if re.search(r"\{[{%#]", text):
         text = "{% raw %}\n" + text + "\n{% endraw %}"
-        name, namespace = (f"{{% endraw %}}{part}{{% raw %}}" for part in (name, "{{ namespace }}"))
-    else:
-        namespace = "{{ namespace }}"
-    return text.replace("name: NAME\n", f"name: {name}\n", 1).replace(
-        "namespace: NAMESPACE", f"namespace: {namespace}", 1
-    )
+        expressions = {value: f"{{% endraw %}}{each}{{% raw %}}" for value, each in expressions.items()}
+    for value, expression in expressions.items():
+        if found := re.search(rf"(?m)(?<=[:-] ){value}$", text):
+            text = text[: found.start()] + expression + text[found.end() :]
+    return text
 
 
 def _keys(value: Any) -> Iterator[str]:
@@ -370,11 +460,28 @@ def _keys(value: Any) -> Iterator[str]:
             yield from _keys(inner)
 
 
+_MAKES_PODS = ("pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs")
 _POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
 
 
 def _owned(found: Program) -> set[str]:
     return set(re.findall(r"\bOwns\(\s*&\w+\.(\w+)\{", found.text))
+
+
+def _created(facts: Facts, resource: CustomResource, found: Program) -> set[str]:
+    """Return the resources that the operator's rights allow it to create, by their plural; without what ``*`` means."""
+    groups = {resource.group}
+    files = _bound(facts, groups, elects_leader=False)
+    roles = sorted(facts.of_kind("ClusterRole", "Role"), key=lambda role: _rank(role, groups))
+    if not files and roles and _covers(roles[0], groups):
+        files = [roles[0].file]
+    rules = [rule for role in roles if role.file in files for rule in role.object.get("rules") or []]
+    return {
+        str(plural)
+        for rule in rules or program.rules_of_markers(found.text)
+        if {"create", "*"} & set(rule.get("verbs") or [])
+        for plural in rule.get("resources") or []
+    }
 
 
 def _test(
@@ -386,7 +493,9 @@ def _test(
     others: Sequence[CustomResource],
 ) -> str:
     workload = _variable(resource)
-    deploy = custom_resources.milestones(resource, sample.object, found.text, workload)
+    owned, created = _owned(found), _created(facts, resource, found)
+    runs_jobs = "Job" in owned or "jobs" in created
+    deploy = custom_resources.milestones(resource, sample.object, found.text, workload, runs_jobs=runs_jobs)
     constants = []
     if (
         not deploy
@@ -395,9 +504,9 @@ def _test(
     ):
         deploy = [_handled_by_kopf(resource)]
         constants = [f"HANDLED = '{_HANDLED}'\nIS_HANDLED = f\"fields[{{HANDLED!r}}] is not None\""]
-    owned = _owned(found)
     if not deploy and len(owned) == 1:
         deploy = [_children(*owned)]
+    makes = [plural for plural in _MAKES_PODS if plural in created]
     guesses = []
     if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
         guesses.append("the program has a GenerationChangedPredicate: a change of an annotation may not reach it")
@@ -413,7 +522,8 @@ def _test(
         place='cluster="kind"' if found.manifests else "nodes=10",
         deploy=deploy,
         trigger_guesses=guesses,
-        has_pods=bool(owned & _POD_OWNERS),
+        has_pods=bool(owned & _POD_OWNERS) or bool(makes),
+        pods_guess="" if owned & _POD_OWNERS else f"its role may create {' and '.join(makes)}: no pod is left of them",
     )
     if others:
         names = ", ".join(f"{each.kind.lower()}.yaml.j2" for each in others)
@@ -441,20 +551,34 @@ def _children(kind: str) -> Milestone:
     )
 
 
-_INSTALLED = {"requirements.txt": " -r requirements.txt", "pyproject.toml": " ."}
-"""File of a Python program's requirements → the arguments of pip."""
+_SAME_NAME = {
+    "aiohttp",
+    "kopf",
+    "kr8s",
+    "kubernetes",
+    "kubernetes_asyncio",
+    "lightkube",
+    "prometheus_client",
+    "requests",
+}
+"""Modules whose package has the same name."""
+
+
+def _installed(found: Program) -> str:
+    """Return pip's arguments for what a Python program needs."""
+    named = {"requirements.txt": " -r requirements.txt", "pyproject.toml": " ."}
+    return named.get(found.requirements, "".join(f" {module}" for module in found.modules if module in _SAME_NAME))
 
 
 def _workflow(found: Program, command: str) -> str:
-    needed = _INSTALLED.get(found.requirements, " kopf" if found.language == "python" else "")
-    return _rendered("workflow.yml.j2", language=found.language, requirements=needed, command=command)
+    return _rendered("workflow.yml.j2", language=found.language, requirements=_installed(found), command=command)
 
 
 def _ignored(facts: Facts, found: Program) -> list[str]:
     """Return the lines that .gitignore lacks."""
     there = {line.strip().strip("/").removesuffix("/*") for line in facts.files.get(".gitignore", "").splitlines()}
     wanted = ["/reports/"]
-    if found.build and not there & {"bin", "bin/manager", "manager"}:
+    if found.language == "go" and not there & {"bin", "bin/manager", "manager"}:
         wanted.append("/bin/manager")
     return [line for line in wanted if line.strip("/") not in there]
 

@@ -38,7 +38,7 @@ def init(root: Path, *, dry_run: bool, write: Line) -> Plan:
         write("\ncheck these:")
         for check in checks:
             write(f"  {check}")
-    if made.needs and importlib.util.find_spec(made.needs) is None:
+    if any(importlib.util.find_spec(module) is None for module in made.needs):
         return msgspec.structs.replace(made, next_command=f"{made.install} && {made.next_command}")
     return made
 

@@ -66,11 +66,21 @@ def test_a_word_is_no_condition() -> None:
         ({"type": "string", "enum": ["Pending", "Running", "Failed"]}, "", "Running"),
         ({"type": "string"}, 'const phaseReady = "Ready"', "Ready"),
         ({"type": "string", "enum": ["Pending", "Failed"]}, "", ""),
+        ({"type": "string", "enum": ["Pending", "Running", "Complete"]}, "", "Complete"),
+        ({"type": "string", "enum": ["Running", "Completed"]}, 'phase = "Running"', "Running"),
+        ({"type": "string"}, 'phase = "Running" if ready else "Done"', "Done"),
+        ({"type": "string"}, 'if pod.phase == "Succeeded" { gadget.phase = "Ready" }', "Ready"),
+        ({"type": "string"}, 'event("Completed")\nphase = "Active"', "Active"),
     ],
 )
 def test_a_phase_that_means_done(schema: dict[str, Any], source: str, value: str) -> None:
     expressions = [found.expression for found in derived({"phase": schema}, source)]
     assert expressions == ([f'gadgets.status(phase="{value}")'] if value else [])
+
+
+def test_a_phase_that_passes_is_not_waited_for_where_jobs_do_the_work() -> None:
+    phases = resource({"phase": {"type": "string", "enum": ["Pending", "Running"]}})
+    assert milestones(phases, {}, "", "gadgets", runs_jobs=True) == []
 
 
 def test_a_scale_subresource_says_how_many() -> None:

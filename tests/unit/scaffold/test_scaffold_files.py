@@ -210,6 +210,76 @@ def test_other_kinds_get_a_workload_and_children_none() -> None:
     assert workloads == ["gadget.yaml.j2", "other.yaml.j2"]
 
 
+def samples(spec: str) -> Plan:
+    """Return the plan of a project whose Backups have this spec, and name Gadgets."""
+    crd = CRD.replace("gadget", "backup").replace("Gadget", "Backup").replace("SCOPE", "Namespaced")
+    head = "apiVersion: example.com/v1\nkind: KIND\nmetadata: {name: KIND-sample}\nspec: "
+    backup, gadget = head.replace("KIND-", "backup-"), head.replace("KIND-", "gadget-")
+    return plan(
+        {
+            "crd-backup.yaml": crd,
+            "config/samples/b.yaml": f"{backup.replace('KIND', 'Backup')}{spec}\n",
+            "config/samples/g.yaml": f"{gadget.replace('KIND', 'Gadget')}{{}}\n",
+            "PROJECT": "resources: [{kind: Gadget, controller: true}, {kind: Backup, controller: true}]\n",
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    "spec", ["{gadgetRef: {name: gadget-sample}}", "{gadget: gadget-sample, text: '{{ x }}'}", "{of: [gadget-sample]}"]
+)
+def test_a_sample_that_names_another_kinds_sample_names_its_objects(spec: str, tmp_path: Path) -> None:
+    made = samples(spec)
+    workload = tmp_path / "backup.yaml.j2"
+    workload.write_text(text(made, "backup.yaml.j2"))
+    rendered = template.render(str(workload), {"objects": 2, "gadget_name": "mine"}, namespace="a", run_id="b")
+    expected = yaml.safe_load(spec.replace("gadget-sample", "mine-1"))
+    assert rendered.objects[1]["spec"] == expected
+    (check,) = [line for line in files.described(made.files) if "backup.yaml.j2" in line]
+    assert "gadget.yaml.j2" in check
+
+
+def test_a_sample_that_names_another_object_of_a_kind_is_checked(snapshot: SnapshotAssertion) -> None:
+    made = samples("{target: {kind: Gadget, name: other}, gadgetName: mine, gadgetImage: a}")
+    assert text(made, "backup.yaml.j2") == snapshot
+
+
+PLAIN = {
+    "crd.yaml": CRD.replace("SCOPE", "Namespaced").replace(
+        "status: {type: object}",
+        "status: {type: object, properties: {phase: {type: string, enum: [Pending, Running, Complete]}}}",
+    ),
+    "gadget_operator.py": "from kubernetes import config\nconfig.load_kube_config()\n",
+    "requirements.txt": "kubernetes\n",
+    "rbac.yaml": (
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: gadgets}\nrules:\n"
+        "- {apiGroups: [example.com], resources: [gadgets], verbs: [get, list, watch]}\n"
+        "- {apiGroups: [''], resources: [pods], verbs: [get, list, watch, create]}\n"
+    ),
+    "Dockerfile": 'FROM python:3.12\nCOPY gadget_operator.py /app/\nCMD ["python", "/app/gadget_operator.py"]\n',
+}
+
+
+def test_the_files_of_a_program_in_python_without_kopf(snapshot: SnapshotAssertion) -> None:
+    env = "[{name: METRICS_PORT, value: '8080'}, {name: HEALTH_PORT, value: '8081'}]"
+    probe = "{httpGet: {path: /readyz, port: 8081}}"
+    deployed = DEPLOYMENT.replace("image: a,", f"image: a, env: {env}, readinessProbe: {probe},")
+    made = files.plan(facts.of("gadgets", {**PLAIN, "deployment.yaml": deployed}))
+    assert (text(made, "operator.yaml"), text(made, "test_gadgets.py")) == snapshot
+    assert files.described(made.files) == snapshot
+    assert (made.needs, made.install) == (("kubernetes",), "pip install -r requirements.txt")
+    assert "pytest-grovescale -r requirements.txt" in text(made, "scale.yml")
+
+
+def test_a_program_that_is_not_found_is_named(snapshot: SnapshotAssertion) -> None:
+    lost = {**PLAIN, "Dockerfile": PLAIN["Dockerfile"].replace('/app/gadget_operator.py"]', '/app/other.py"]')}
+    with pytest.raises(DefinitionError) as refused:
+        files.plan(facts.of("gadgets", lost))
+    assert str(refused.value) == snapshot
+    made = files.plan(facts.of("gadgets", {**lost, "deployment.yaml": DEPLOYMENT}))
+    assert [line for line in files.described(made.files) if "operator.yaml" in line] == snapshot
+
+
 DEPLOYMENT = (
     "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: gadgets}\nspec: {template: {spec: {containers: ["
     "{name: manager, image: a, ports: [{name: metrics, containerPort: 8080}]}]}}}\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_grovescale.scaffold import facts, program
+from pytest_grovescale.scaffold import facts, interpreted, program
 from pytest_grovescale.scaffold.program import Program
 
 MANAGER = "mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{OPTIONS})\n"
@@ -17,7 +17,7 @@ CONFIGURATION = (
 def go(flags: str = "", *, options: str = "", files: dict[str, str] | None = None) -> Program:
     """Return the program of a project with one main package."""
     main = f"package main\n\nfunc main() {{\n{flags}\n{MANAGER.replace('OPTIONS', options)}}}\n"
-    found = program.program(facts.of("shop", {"cmd/main.go": main, **(files or {})}))
+    found = program.go_program(facts.of("shop", {"cmd/main.go": main, **(files or {})}))
     assert found is not None
     return found
 
@@ -29,7 +29,7 @@ def deployment(container: str) -> dict[str, str]:
 
 def kopf(handlers: str, files: dict[str, str] | None = None) -> Program:
     source = f"import kopf\n\n{handlers}\n@kopf.on.create('a', 'v1', 'things')\ndef made(**_): ...\n"
-    found = program.program(facts.of("shop", {"handlers.py": source, **(files or {})}))
+    found = interpreted.interpreted_program(facts.of("shop", {"handlers.py": source, **(files or {})}))
     assert found is not None
     return found
 
@@ -256,4 +256,189 @@ def test_a_kopf_operators_metrics_are_found() -> None:
 
 
 def test_a_folder_without_a_program_has_none() -> None:
-    assert program.program(facts.of("shop", {"a.go": "package a\n", "b.py": "import kopf\n"})) is None
+    nothing = facts.of("shop", {"a.go": "package a\n", "b.py": "import kopf\n"})
+    assert program.go_program(nothing) is None
+    assert interpreted.interpreted_program(nothing) is None
+
+
+# ---- Go without controller-runtime
+
+
+def client_go(main: str, files: dict[str, str] | None = None) -> Program:
+    """Return the program of a project that serves its metrics and probes by itself."""
+    found = program.go_program(
+        facts.of("pool", {"main.go": f"package main\n\nfunc main() {{\n{main}\n}}\n", **(files or {})})
+    )
+    assert found is not None
+    return found
+
+
+METRICS = 'mux.Handle("/metrics", promhttp.Handler())\n'
+READYZ = 'mux.HandleFunc("/readyz", ready)\n'
+
+
+def test_a_probe_of_a_program_without_a_manager_is_the_path_that_it_handles() -> None:
+    flags = 'm := flag.String("metrics-bind-address", ":80", "")\nh := flag.String("health-probe-addr", ":81", "")\n'
+    found = client_go(flags + METRICS + READYZ)
+    assert found.readiness == "http://127.0.0.1:{health_port}/readyz"
+    assert client_go(flags + METRICS).readiness == found.metrics
+    probed = deployment("{name: manager, readinessProbe: {httpGet: {path: /up, port: probes}}}")
+    assert client_go(flags + METRICS, probed).readiness == "http://127.0.0.1:{health_port}/up"
+
+
+def test_an_only_address_is_where_metrics_and_probes_are_served() -> None:
+    found = client_go('a := flag.String("listen-address", ":8080", "")\n' + METRICS + 'mux.Handle("GET /healthz", ok)')
+    assert found.command == ("bin/manager", "--listen-address=127.0.0.1:{metrics_port}")
+    assert found.readiness == "http://127.0.0.1:{metrics_port}/healthz"
+
+
+def test_addresses_are_known_by_the_deployments_ports() -> None:
+    flags = 'a := flag.String("addr", ":8080", "")\nb := flag.String("other-addr", ":8081", "")\n'
+    container = (
+        "{name: manager, ports: [{name: http-metrics, containerPort: 8080}],"
+        " livenessProbe: {httpGet: {path: /healthz, port: 8081}}}"
+    )
+    found = client_go(flags + METRICS, deployment(container))
+    assert found.command[1:] == ("--addr=127.0.0.1:{metrics_port}", "--other-addr=127.0.0.1:{health_port}")
+    assert found.readiness == "http://127.0.0.1:{health_port}/healthz"
+
+
+def test_variables_are_addresses_too() -> None:
+    found = client_go(f'a, h := os.Getenv("METRICS_ADDR"), os.Getenv("HEALTH_PORT")\n{METRICS}{READYZ}')
+    assert found.env == {"HEALTH_PORT": "{health_port}", "METRICS_ADDR": "127.0.0.1:{metrics_port}"}
+    assert (found.metrics, found.readiness) == (
+        "http://127.0.0.1:{metrics_port}/metrics", "http://127.0.0.1:{health_port}/readyz",
+    )  # fmt: skip
+
+
+def test_addresses_that_are_fixed_are_guesses() -> None:
+    found = client_go(f'{METRICS}{READYZ}http.ListenAndServe(":9090", mux)\n')
+    assert (found.metrics, found.readiness) == ("http://127.0.0.1:9090/metrics", "http://127.0.0.1:9090/readyz")
+    assert found.guesses["metrics"]
+    assert found.guesses["readiness"]
+
+
+# ---- Python and node, as their containers are started
+
+
+TASK = "import kubernetes\nkubernetes.config.load_kube_config()\n"
+
+
+def started(files: dict[str, str]) -> Program:
+    found = interpreted.interpreted_program(facts.of("task", files))
+    assert found is not None
+    return found
+
+
+def test_a_deployment_says_how_a_python_program_is_started() -> None:
+    container = (
+        "{name: a, command: [python3, -u, /app/task.py], args: [--level=3, --leader-elect],"
+        " env: [{name: PORT, value: '8080'}, {name: PROBES, value: ':8081'}],"
+        " ports: [{name: metrics, containerPort: 8080}, {name: probes, containerPort: 8081}],"
+        " readinessProbe: {httpGet: {path: /ready, port: probes}}}"
+    )
+    found = started({"src/task.py": TASK, "requirements.txt": "kubernetes\n", **deployment(container)})
+    assert found.command == ("{python}", "-u", "src/task.py", "--level=3")
+    assert found.env == {"PORT": "{metrics_port}", "PROBES": "127.0.0.1:{health_port}"}
+    assert found.readiness == "http://127.0.0.1:{health_port}/ready"
+    assert found.metrics == "http://127.0.0.1:{metrics_port}/metrics"
+    assert (found.requirements, found.modules) == ("requirements.txt", ("kubernetes",))
+    assert found.guesses == {}
+
+
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        ('CMD ["python", "/app/task.py"]', ("{python}", "operator/task.py")),
+        (
+            'ENTRYPOINT ["tini", "--", "python3.12", "-X", "dev", "task.py"]',
+            ("{python}", "-X", "dev", "operator/task.py"),
+        ),
+        ('ENTRYPOINT ["python"]\nCMD ["task.py", "--level=3"]', ("{python}", "operator/task.py", "--level=3")),
+        ("CMD exec python -u \\\n  task.py", ("{python}", "-u", "operator/task.py")),
+        ('CMD ["sh", "-c", "python task.py"]', ("{python}", "operator/task.py")),
+        ('CMD ["./task.py"]', ("{python}", "operator/task.py")),
+        ('CMD ["python", "-m", "task"]', ("{python}", "-m", "task")),
+        ('CMD ["task-operator"]', ("{python}", "-c", "import sys; from task import main; sys.exit(main())")),
+    ],
+)
+def test_a_dockerfile_says_how_a_python_program_is_started(start: str, words: tuple[str, ...]) -> None:
+    docker = f"FROM python:3.12\nWORKDIR /app\nCOPY --chown=1:1 operator/ .\n{start}\n"
+    scripts = '[project.scripts]\ntask-operator = "task:main"\n'
+    # Another file of the same name: what is copied decides.
+    others = {"tools/task.py": "", "pyproject.toml": scripts}
+    found = started({"operator/task.py": TASK, "Dockerfile": docker, **others})
+    assert found.command == words
+    assert found.env == ({"PYTHONPATH": "operator"} if words[1] in ("-m", "-c") else {})
+    assert found.requirements == "pyproject.toml"
+
+
+def test_the_last_stage_of_a_dockerfile_counts() -> None:
+    docker = (
+        'FROM a AS b\nCOPY task.py /b/\nCMD ["python", "old.py"]\nFROM a\nCOPY --from=b /b /b\nCMD python /b/task.py\n'
+    )
+    assert started({"task.py": TASK, "old.py": "", "Dockerfile": docker}).command == ("{python}", "task.py")
+
+
+def test_flags_of_a_python_program_get_their_values() -> None:
+    source = (
+        f'{TASK}p.add_argument("--metrics-port", type=int, default=8080)\np.add_argument("-p", "--probe-addr")\n'
+        '@click.option("--leader-elect/--no-leader-elect")\nroute("/healthz")\n'
+    )
+    found = started(
+        {"task.py": source, "Dockerfile": 'CMD ["python", "task.py", "--metrics-port", "80", "--leader-elect"]'}
+    )
+    assert found.command[2:] == ("--metrics-port={metrics_port}", "--probe-addr=127.0.0.1:{health_port}")
+    assert found.readiness == "http://127.0.0.1:{health_port}/healthz"
+
+
+def test_a_python_programs_fixed_ports_are_guesses() -> None:
+    source = f'{TASK}start_http_server(9000)\nHTTPServer(("", 9001), Probes)\nif self.path == "/livez": ...\n'
+    found = started({"task.py": source, "Dockerfile": "CMD python task.py\n"})
+    assert (found.metrics, found.readiness) == ("http://127.0.0.1:9000/metrics", "http://127.0.0.1:9001/livez")
+    assert {"metrics", "readiness", "command"} <= found.guesses.keys()
+
+
+def test_a_python_program_that_reads_its_pods_credentials_alone_gets_a_guess() -> None:
+    source = "import kubernetes\nkubernetes.config.load_incluster_config()\n"
+    found = started({"task.py": source, "requirements.txt": "", "Dockerfile": "CMD python task.py\n"})
+    assert "in a pod only" in found.guesses["command"][0]
+
+
+def test_an_own_counter_of_reconciles_is_named() -> None:
+    counter = 'port = os.environ["METRICS_PORT"]\nC = Counter("task_reconciles", "All.", ["handler", "result"])\n'
+    found = started({"task.py": TASK + counter, "Dockerfile": "CMD python task.py\n"})
+    assert found.reconciles == {
+        "counter": "task_reconciles_total", "controller_label": "handler", "result_label": "result",
+    }  # fmt: skip
+    assert kopf(counter.replace("reconciles", "reconciled_total")).reconciles["counter"] == "task_reconciled_total"
+    assert kopf(counter.replace("reconciles", "handled_total")).reconciles == {}
+
+
+def test_the_only_script_that_asks_an_api_server_is_a_guess() -> None:
+    source = f'{TASK}\nif __name__ == "__main__":\n    main()\n'
+    found = started({"a.py": source, "b.py": 'if __name__ == "__main__":\n    main()\n'})
+    assert found.command == ("{python}", "a.py")
+    assert found.guesses["command"]
+    assert interpreted.interpreted_program(facts.of("task", {"a.py": source, "b.py": source})) is None
+
+
+def test_a_program_for_node_is_started_as_its_container() -> None:
+    source = "const port = process.env.METRICS_PORT\napp.get('/readyz', ready)\n"
+    package = '{"scripts": {"start": "node --enable-source-maps src/index.js"}}'
+    files = {
+        "src/index.js": source,
+        "package.json": package,
+        "Dockerfile": 'WORKDIR /app\nCOPY . .\nCMD ["npm", "start"]\n',
+    }
+    found = started(files)
+    assert found.command == ("node", "--enable-source-maps", "src/index.js")
+    assert found.build[:2] == ("npm", "install")
+    assert found.env == {"METRICS_PORT": "{metrics_port}"}
+    assert found.readiness == "http://127.0.0.1:{metrics_port}/readyz"
+
+
+def test_a_script_that_is_no_source_is_named() -> None:
+    found = facts.of("task", {"task.py": TASK, "Dockerfile": "CMD python /app/other.py\n"})
+    assert interpreted.interpreted_program(found) is None
+    assert "/app/other.py" in interpreted.not_found(found)

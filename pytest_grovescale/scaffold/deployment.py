@@ -1,0 +1,448 @@
+"""What a project's Deployment and Dockerfile say of its operator's start: command, environment, probe, ports.
+
+A process of this machine needs that with other ports: what a flag or a variable is for is known by its name, or by
+the Deployment's port that its value is.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..operator.manifests import Object
+from .facts import Facts
+
+METRICS, HEALTH, PPROF = "metrics_port", "health_port", "pprof_port"
+_ADDRESS = frozenset({"addr", "address", "listen", "bind", "endpoint", "port", "host"})
+_HEALTHY = frozenset({"health", "healthz", "probe", "probes", "readyz", "liveness"})
+_PROFILING = frozenset({"pprof", "profiling", "profiler", "profile"})
+_CERTIFICATE = frozenset({"cert", "certs", "certificate", "certificates", "tls"})
+_SERVER = frozenset({"http", "web", "server", "serve", "tcp", "service"})
+_OWN_NAMESPACE = re.compile(r"(MY_|SYSTEM_)?(POD|OPERATOR|CONTROLLER|MANAGER|OWN|CURRENT)_?(POD_)?NAMESPACE")
+
+
+# ---- the operator's Deployment
+
+
+_ASKED = re.compile(
+    r"(?:Getenv|LookupEnv|getenv|environ\.get)\(\s*[\"'](\w+)[\"']"
+    r"|(?:environ|process\.env)\[[\"'](\w+)[\"']\]|process\.env\.(\w+)"
+)
+"""A variable that a program reads: in Go, Python, JavaScript."""
+
+
+class Container(msgspec.Struct, frozen=True, kw_only=True):
+    """A container of a Deployment; that of no Deployment is empty."""
+
+    command: tuple[str, ...] = ()
+    """In place of its image's entrypoint."""
+    args: tuple[str, ...] = ()
+    env: tuple[Mapping[str, Any], ...] = ()
+    readiness: str = ""
+    """Path of its readiness or liveness probe."""
+    probe_port: int = 0
+    """0: the probe is no GET, or there is none."""
+    metrics_port: int = 0
+    """The port with ``metrics`` in its name."""
+    file: str = ""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """All behind its command's first word."""
+        return (*self.command[1:], *self.args)
+
+    def role_of(self, address: str) -> str:
+        """Return the placeholder of a port of this container, ``8080`` or an address that ends with it; or nothing."""
+        port = re.fullmatch(r"(?:[\w.\[\]:]*:)?(\d+)", address)
+        number = int(port[1]) if port else 0
+        if number and number == self.metrics_port:
+            return METRICS
+        return HEALTH if number and number == self.probe_port else ""
+
+
+def containers(deployment: Object) -> list[Object]:
+    """Return the containers of a Deployment, which may be a patch of one."""
+    found = _pod_spec(deployment).get("containers")
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _pod_spec(deployment: Object) -> Object:
+    found: Any = deployment
+    for key in ("spec", "template", "spec"):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def container(facts: Facts) -> Container:
+    """Return the operator's container, by the Deployment that looks most like an operator's; empty without any.
+
+    One without a ServiceAccount, an operator's name or leader election is an example of something else.
+    """
+    found = _scored(facts)
+    return found[0][1] if found and found[0][0] else Container()
+
+
+def any_containers(facts: Facts) -> list[Container]:
+    """Return the containers of all Deployments, that which looks most like an operator's first."""
+    return [one for _, one in _scored(facts)]
+
+
+def _scored(facts: Facts) -> list[tuple[int, Container]]:
+    found: list[tuple[int, Container]] = []
+    for deployment in facts.of_kind("Deployment"):
+        for one in containers(deployment.object):
+            if "kube-rbac-proxy" in str(one.get("image", "")):
+                continue
+            made = _container(one, deployment.file)
+            score = 4 * ("leader" in " ".join(made.arguments)) + 2 * (one.get("name") in ("manager", "operator"))
+            score += 2 * ("serviceAccountName" in _pod_spec(deployment.object))
+            score += deployment.file.startswith("config/manager/")
+            found.append((score, made))
+    return sorted(found, key=lambda each: -each[0])
+
+
+def _container(one: Object, file: str) -> Container:
+    ports = {
+        str(port.get("name", "")): port["containerPort"]
+        for port in one.get("ports") or []
+        if isinstance(port.get("containerPort"), int)
+    }
+    get = (one.get("readinessProbe") or one.get("livenessProbe") or {}).get("httpGet") or {}
+    probed = get.get("port", 0)
+    return Container(
+        command=tuple(map(str, one.get("command") or ())),
+        args=tuple(map(str, one.get("args") or ())),
+        env=tuple(one.get("env") or []),
+        readiness=str(get.get("path", "")),
+        probe_port=probed if isinstance(probed, int) else ports.get(str(probed), 0),
+        metrics_port=next((number for name, number in ports.items() if "metrics" in name), 0),
+        file=file,
+    )
+
+
+def environment(facts: Facts, given: Container, source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
+    """Return the variables that the container sets, as a process of this machine needs them.
+
+    ``source``: the program's, whose variables of a port or a namespace get a value, too.
+    """
+    env: dict[str, str] = {}
+    for item in given.env:
+        variable = str(item.get("name", ""))
+        field = ((item.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+        if "valueFrom" not in item:
+            env[variable] = plain(str(item.get("value", "")))
+        elif field == "metadata.namespace":
+            env[variable] = "{namespace}"
+        elif field == "metadata.name":
+            env[variable] = f"{facts.name}-0"
+        elif field in ("status.podIP", "status.hostIP"):
+            env[variable] = "127.0.0.1"
+        else:
+            guesses.setdefault("env", []).append(f"in its Deployment {variable} comes from the cluster; set it here")
+    asked = {name for names in _ASKED.findall(source) for name in names if name}
+    for variable in sorted(asked - env.keys()):
+        if _OWN_NAMESPACE.fullmatch(variable):
+            env[variable] = "{namespace}"
+    for variable in (*env, *sorted(asked - env.keys())):
+        # An operator that is installed into one namespace watches that one; a test has one of its own.
+        if variable in ("WATCH_NAMESPACE", "WATCH_NAMESPACES"):
+            env[variable] = ""
+        value = env.get(variable, "")
+        named = role(variable) or (given.role_of(value), ":" not in value)
+        if address := port_value(*named, default=value):
+            env[variable] = address
+    return env
+
+
+def plain(text: str) -> str:
+    """Return a text that is not taken for one with placeholders."""
+    return re.sub(r"\{([a-z][a-z0-9_]*)\}", r"{{\1}}", text)
+
+
+# ---- what flags and variables are for
+
+
+class Flag(NamedTuple):
+    """A flag that a program has."""
+
+    kind: str
+    """As the library of flags calls it: ``String``, ``Bool``; empty: not known."""
+    default: str
+
+
+def words_of(name: str) -> frozenset[str]:
+    """Return the words of a flag's or a variable's name, in lower case."""
+    return frozenset(re.split(r"[-_.]", re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()))
+
+
+def role(name: str) -> tuple[str, bool] | None:
+    """Return the placeholder of a flag's or a variable's port, and whether it names the port alone."""
+    words = words_of(name)
+    if not words & _ADDRESS or words & {"secure", "cert", "key", "path", "namespace", "timeout", "interval"}:
+        return None
+    alone = "port" in words
+    if words & _PROFILING:
+        return PPROF, alone
+    if "metrics" in words or "metric" in words or "prometheus" in words:
+        return METRICS, alone
+    if words & _HEALTHY:
+        return HEALTH, alone
+    return ("webhook_port", True) if "webhook" in words and alone else None
+
+
+def port_value(placeholder: str, alone: bool, *, default: str) -> str:
+    """Return the value of a flag or variable that takes a port, an address, or an address with a scheme."""
+    if not placeholder:
+        return ""
+    if alone and ":" not in default:
+        return f"{{{placeholder}}}"
+    return f"127.0.0.1:{{{placeholder}}}"
+
+
+def _of_name(name: str, flag: Flag) -> tuple[str, str]:
+    """Return the role of a flag and the value that it gets here; empty for one that is left at its default."""
+    words = words_of(name)
+    if (
+        words & {"leader", "leaderelection"}
+        and words <= {"leader", "elect", "election", "leaderelection", "enable", "enabled"}
+        and flag.kind in ("Bool", "")
+    ):
+        return "leader", "false"
+    if words == {"metrics", "secure"} or words == {"secure", "metrics", "serving"}:
+        return "secure", "false"
+    if name == "kubeconfig":
+        return "kubeconfig", "{kubeconfig}"
+    if found := role(name):
+        return found[0], port_value(*found, default=flag.default)
+    of_directory = bool(words & {"dir", "path", "directory"}) or name.endswith("certdir")
+    if words & _CERTIFICATE and of_directory and ("webhook" in words or words <= {"cert", "certs", "dir", "tls"}):
+        return "certificate", "{cert_dir}"
+    return "", ""
+
+
+def own_values(flags: Mapping[str, Flag], given: Container, *, serves_metrics: bool) -> dict[str, tuple[str, str]]:
+    """Return flag → its role and the value that it gets here, of the flags that have a role.
+
+    By its name, or by its default, which is one of the Deployment's ports. ``serves_metrics``: the program does so by
+    itself, so that an only address without another role is where.
+    """
+    found = {name: value for name, flag in flags.items() if (value := _of_name(name, flag))[1]}
+    for name, flag in flags.items():
+        if name not in found and (port := given.role_of(flag.default)):
+            found[name] = port, port_value(port, "port" in words_of(name), default=flag.default)
+    addresses = [name for name in flags if name not in found and words_of(name) <= _ADDRESS | _SERVER]
+    addresses = [name for name in addresses if words_of(name) & _ADDRESS and words_of(name) != {"host"}]
+    if serves_metrics and len(addresses) == 1 and METRICS not in (port for port, _ in found.values()):
+        (name,) = addresses
+        found[name] = METRICS, port_value(METRICS, "port" in words_of(name), default=flags[name].default)
+    return found
+
+
+_YAML_FILES = (".yaml", ".yml")
+
+
+def kept_arguments(
+    arguments: Sequence[str],
+    flags: Mapping[str, Flag],
+    own: Mapping[str, tuple[str, str]],
+    given: Container,
+    files: Iterable[str],
+    env: Mapping[str, str],
+    guesses: dict[str, list[str]],
+) -> list[str]:
+    """Return a Deployment's arguments without those that get a value of their own here (``own``)."""
+    kept: list[str] = []
+    items = list(arguments)
+    while items:
+        item = items.pop(0)
+        name, equals, value = item.lstrip("-").partition("=")
+        separate = (
+            not equals and items and not items[0].startswith("-") and flags.get(name, Flag("", "")).kind != "Bool"
+        )
+        if not item.startswith("-"):
+            kept.append(plain(item))
+            continue
+        if separate:
+            value = items.pop(0)
+        if name in own:
+            continue
+        if flags and name not in flags and _of_name(name, Flag("", value))[1]:
+            # A flag that an older version of the program had, or one that a patch adds.
+            continue
+        # As Kubernetes does it: $(NAME) is the container's variable.
+        value = re.sub(r"\$\((\w+)\)", lambda match: env.get(match[1], match[0]), plain(value))
+        if port := given.role_of(value):
+            value = port_value(port, "port" in words_of(name), default=value)
+        same = [path for path in files if path.endswith(_YAML_FILES) and PurePosixPath(path).name == value]
+        if len(same) == 1:
+            value = same[0]
+        elif value.startswith("/") or "$(" in value:
+            guesses.setdefault("command", []).append(f"--{name} as in its Deployment: does {value} exist here?")
+        kept += [item, value] if separate else [f"{item.partition('=')[0]}={value}" if equals else item]
+    return kept
+
+
+def local(port: str, secure: bool = False) -> str:
+    """Return the URL of a port of this host."""
+    return f"{'https' if secure else 'http'}://127.0.0.1:{port}"
+
+
+_PROBES = ("readyz", "ready", "readiness", "-/ready", "healthz", "health", "-/healthy", "livez", "live", "healthcheck")
+"""Usual paths of probes, that which says most first."""
+_PROBE = re.compile(rf"""["'`](?:GET )?/({"|".join(_PROBES)})["'`]""")
+
+
+def probe_path(source: str) -> str:
+    """Return the path of the best probe that the program handles, by the paths that stand in quotes; else nothing."""
+    found = set(_PROBE.findall(source))
+    return next((f"/{path}" for path in _PROBES if path in found), "")
+
+
+def readiness_url(
+    given: Container,
+    path: str,
+    used: Iterable[str],
+    fixed: Sequence[int],
+    metrics: str,
+    guesses: dict[str, list[str]],
+    *,
+    one_server: bool,
+) -> str:
+    """Return the URL that answers 200 once the program works; it is a guess where nothing says so.
+
+    ``path``: of its probe, empty where none was found; ``used``: placeholders of ports in its flags and variables;
+    ``fixed``: the ports on which it serves always, that of the Deployment's probe first; ``one_server``: it may serve
+    its probes beside its metrics.
+    """
+    if path and HEALTH in used:
+        return f"{local('{health_port}')}{path}"
+    beside = given.probe_port == given.metrics_port != 0 or not (fixed or given.probe_port)
+    if path and METRICS in used and one_server and beside:
+        return f"{local('{metrics_port}')}{path}"
+    port = given.probe_port or (fixed[0] if fixed else 0)
+    if path and port:
+        guesses.setdefault("readiness", []).append(f"the program serves its probes on port {port}, always")
+        return f"{local(str(port))}{path}"
+    if metrics:
+        return metrics
+    guesses.setdefault("readiness", []).append("no probe was found: give a URL that answers 200 once it works")
+    return f"{local('{health_port}' if HEALTH in used else '8081')}/readyz"
+
+
+# ---- how a container's program is started
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True):
+    """What a Dockerfile says of the start of its image."""
+
+    file: str
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    workdir: str = "/"
+    files: Mapping[str, str] = {}
+    """Absolute path in the image → file of the project that is copied there."""
+
+
+class Start(NamedTuple):
+    """A command line by which a container is started."""
+
+    words: tuple[str, ...]
+    given: Container
+    workdir: str
+    file: str
+    """That says so."""
+
+
+def starts(facts: Facts) -> list[Start]:
+    """Return the command lines of the project's containers, the likeliest first: Deployments', then Dockerfiles'."""
+    built = images(facts)
+    found: list[Start] = []
+    for given in any_containers(facts):
+        workdir = built[0].workdir if built else "/"
+        if given.command:
+            found.append(Start((*given.command, *given.args), given, workdir, given.file))
+            continue
+        for image in built:
+            words = (*image.entrypoint, *(given.args or image.cmd))
+            found.append(Start(words, given, image.workdir, image.file))
+    given = container(facts)
+    found += [Start((*image.entrypoint, *image.cmd), given, image.workdir, image.file) for image in built]
+    return [start for start in found if start.words]
+
+
+def images(facts: Facts) -> list[Image]:
+    """Return what the project's Dockerfiles say, those nearest to its root first."""
+    named = [path for path in facts.files if PurePosixPath(path).name in ("Dockerfile", "Containerfile")]
+    return [_image(path, facts.files) for path in sorted(named, key=lambda path: (path.count("/"), path))]
+
+
+def _image(file: str, files: Mapping[str, str]) -> Image:
+    """Return the last stage of a Dockerfile, with what any stage copies from the project."""
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    workdir = "/"
+    copied: dict[str, str] = {}
+    contexts = list(dict.fromkeys([str(PurePosixPath(file).parent), "."]))
+    for instruction, rest in _instructions(files[file]):
+        if instruction == "FROM":
+            entrypoint, cmd, workdir = (), (), "/"
+        elif instruction == "WORKDIR":
+            workdir = posixpath.normpath(posixpath.join(workdir, rest.strip()))
+        elif instruction == "ENTRYPOINT":
+            entrypoint = _command_line(rest)
+        elif instruction == "CMD":
+            cmd = _command_line(rest)
+        elif instruction in ("COPY", "ADD") and "--from" not in rest:
+            words = [word for word in _command_line(rest) if not word.startswith("--")]
+            for context in contexts:
+                if len(words) > 1 and (found := _copied(context, words[:-1], words[-1], workdir, files)):
+                    copied |= found
+                    break
+    return Image(file=file, entrypoint=entrypoint, cmd=cmd, workdir=workdir, files=copied)
+
+
+def _instructions(text: str) -> Iterator[tuple[str, str]]:
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#")]
+    for line in "\n".join(lines).replace("\\\n", " ").splitlines():
+        word, _, rest = line.strip().partition(" ")
+        yield word.upper(), rest.strip()
+
+
+def _command_line(text: str) -> tuple[str, ...]:
+    """Return the words of an instruction, in either of its forms: a JSON array, or a line of a shell."""
+    try:
+        words = json.loads(text)
+    except ValueError:
+        words = None
+    if isinstance(words, list):
+        return tuple(map(str, words))
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        # A quote without its end: no command line that could be read.
+        return ()
+
+
+def _copied(
+    context: str, sources: Sequence[str], target: str, workdir: str, files: Mapping[str, str]
+) -> dict[str, str]:
+    """Return path in the image → the project's file, as COPY has it: a folder's content goes into the target."""
+    found: dict[str, str] = {}
+    into = posixpath.normpath(posixpath.join(workdir, target))
+    many = len(sources) > 1 or target.endswith(("/", ".")) or any("*" in source for source in sources)
+    for source in sources:
+        path = posixpath.normpath(posixpath.join(context, source.lstrip("/")))
+        for file in files:
+            if file == path or ("*" in path and fnmatch.fnmatch(file, path)):
+                found[posixpath.join(into, PurePosixPath(file).name) if many else into] = file
+            elif path == "." or file.startswith(f"{path}/"):
+                found[posixpath.join(into, file if path == "." else file.removeprefix(f"{path}/"))] = file
+    return found

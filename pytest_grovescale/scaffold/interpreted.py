@@ -1,0 +1,412 @@
+"""How an operator in Python or JavaScript is started as a process of this machine: with kopf, or as its container is.
+
+The Deployment's command, or the Dockerfile's, names a script or module of the image; it is found among the sources by
+what the Dockerfile copies, else by its name.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import posixpath
+import re
+import shlex
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from ..operator.manifests import WEBHOOKS
+from .deployment import (
+    HEALTH,
+    METRICS,
+    Container,
+    Flag,
+    container,
+    environment,
+    images,
+    kept_arguments,
+    local,
+    own_values,
+    probe_path,
+    readiness_url,
+    starts,
+)
+from .facts import Facts
+from .program import Program
+
+
+def interpreted_program(facts: Facts) -> Program | None:
+    """Return the program of a project in Python or JavaScript; None where none is found."""
+    return _kopf(facts) or _started(facts) or _only_script(facts)
+
+
+def not_found(facts: Facts) -> str:
+    """Return what a container starts with an interpreter and is not among the sources; empty where none does so."""
+    for start in starts(facts):
+        names = [PurePosixPath(word).name for word in start.words]
+        for _, suffix, interpreter in _INTERPRETERS:
+            if any(name.endswith(suffix) or interpreter.fullmatch(name) for name in names):
+                return f"{start.file} starts {shlex.join(start.words)}, of which no source was found"
+    return ""
+
+
+# ---- kopf
+
+
+_KOPF_RUN = re.compile(r"kopf\W+run\b([^\n\]]*)")
+_START_HTTP_SERVER = re.compile(r"start_http_server\(\s*(?:port\s*=\s*)?(\d+)")
+
+
+def _kopf(facts: Facts) -> Program | None:
+    sources = facts.sources(".py")
+    handlers = [path for path, text in sources.items() if re.search(r"^@kopf\.", text, re.MULTILINE)]
+    if not handlers:
+        return None
+    source = "\n".join(sources[path] for path in handlers)
+    guesses: dict[str, list[str]] = {}
+    files = _kopf_files(facts, handlers, guesses)
+    env = environment(facts, container(facts), source, guesses)
+    fixed = _START_HTTP_SERVER.search(source)
+    metrics = ""
+    if any("{metrics_port}" in value for value in env.values()):
+        metrics = f"{local('{metrics_port}')}/metrics"
+    elif fixed:
+        metrics = f"{local(fixed[1])}/metrics"
+        guesses.setdefault("metrics", []).append(f"the program serves on port {fixed[1]}, always")
+    return Program(
+        language="python",
+        command=(
+            "{python}",
+            "-m",
+            "kopf",
+            "run",
+            "--all-namespaces",
+            "--standalone",
+            "--liveness=http://127.0.0.1:{health_port}/healthz",
+            *files,
+        ),
+        env=env,
+        readiness=f"{local('{health_port}')}/healthz",
+        metrics=metrics,
+        reconciles=_reconciles(source, guesses) if metrics else {},
+        requirements=_requirements(facts),
+        modules=_imported(facts, handlers),
+        guesses={field: tuple(texts) for field, texts in guesses.items()},
+        text=source,
+    )
+
+
+_COUNTER = re.compile(
+    r"""\bCounter\(\s*["'](\w*reconcil\w*)["']\s*,\s*["'][^"'\n]*["']"""
+    r"""(?:\s*,\s*(?:labelnames\s*=\s*)?[\[(]([^\])]*)[\])])?"""
+)
+"""A counter of prometheus_client that is named after reconciles, with its labels.
+
+One of handler calls may not grow with a trigger, which kopf does not call each handler for.
+"""
+
+
+def _reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
+    """Return the program's own counter of reconciles, as a definition names it: no library serves one in Python."""
+    found = _COUNTER.search(source)
+    if found is None:
+        return {}
+    name, labels = found[1], found[2] or ""
+    guesses.setdefault("reconciles", []).append(f"{name} counts its reconciles, as it seems")
+    wanted = {"controller_label": ("controller", "handler", "kind"), "result_label": ("result", "outcome")}
+    named = re.findall(r"\w+", labels)
+    return {"counter": f"{name.removesuffix('_total')}_total"} | {
+        field: next(label for label in known if label in named)
+        for field, known in wanted.items()
+        if set(known) & set(named)
+    }
+
+
+def _kopf_files(facts: Facts, handlers: Sequence[str], guesses: dict[str, list[str]]) -> list[str]:
+    """Return the files to run: those that the project's own command names, else all with handlers."""
+    commands = [text for path, text in facts.files.items() if PurePosixPath(path).name in ("Dockerfile", "Makefile")]
+    given = container(facts)
+    commands.append(" ".join([*given.command, *given.args]))
+    for text in commands:
+        for match in _KOPF_RUN.finditer(text.replace("\\\n", " ")):
+            words = shlex.split(re.sub(r"[\",]", " ", match[1]))
+            named = [PurePosixPath(word).name for word in words if word.endswith(".py")]
+            if chosen := [path for path in handlers if PurePosixPath(path).name in named]:
+                return chosen
+    if len(handlers) > 1:
+        guesses.setdefault("command", []).append("all files with handlers of kopf are run")
+    return list(handlers)
+
+
+def _requirements(facts: Facts) -> str:
+    return next((path for path in ("requirements.txt", "pyproject.toml") if path in facts.files), "")
+
+
+def _imported(facts: Facts, paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the modules that files import at their start, but Python's and the project's own."""
+    own = {part.removesuffix(".py") for path in facts.sources(".py") for part in PurePosixPath(path).parts}
+    found: set[str] = set()
+    for path in paths:
+        try:
+            body = ast.parse(facts.files[path]).body
+        except (SyntaxError, ValueError):
+            # Of another version of Python: what it imports is not known.
+            continue
+        for statement in body:
+            if isinstance(statement, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in statement.names}
+            elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+                found.add(statement.module.partition(".")[0])
+    return tuple(sorted(found - own - sys.stdlib_module_names))
+
+
+# ---- the program that a container starts
+
+
+_INTERPRETERS = (
+    ("python", (".py",), re.compile(r"python[\d.]*")),
+    ("node", (".js", ".mjs", ".cjs"), re.compile("node(js)?")),
+)
+_WITH_VALUE = {"python": ("-X", "-W"), "node": ("-r", "--require", "--import", "--loader")}
+"""Options of an interpreter that the next word belongs to."""
+
+
+class _Script(NamedTuple):
+    language: str
+    words: tuple[str, ...]
+    """The command line up to its own arguments: ``{python}``, the interpreter's options, the script."""
+    path: str
+    """Its source."""
+    arguments: tuple[str, ...]
+    python_path: str = ""
+    """Folder of its modules, where that is not the project's."""
+
+
+def _started(facts: Facts) -> Program | None:
+    for start in starts(facts):
+        script = _script(facts, start.words, start.workdir)
+        if script is not None:
+            return _of_script(facts, script, start.given, {})
+    return None
+
+
+_API_CLIENT = re.compile(
+    r"^\s*(?:from|import)\s+(?:kubernetes|kubernetes_asyncio|pykube|lightkube|kr8s)\b", re.MULTILINE
+)
+
+
+def _only_script(facts: Facts) -> Program | None:
+    """Return the only Python script that asks an API server, where nothing says how the operator is started."""
+    found = [
+        path
+        for path, text in facts.sources(".py").items()
+        if _API_CLIENT.search(text) and re.search(r"^if __name__ == [\"']__main__[\"']", text, re.MULTILINE)
+    ]
+    if len(found) != 1 or starts(facts):
+        return None
+    guesses = {"command": ["no Dockerfile and no Deployment says how it is started: does it take arguments?"]}
+    return _of_script(facts, _Script("python", ("{python}", *found), found[0], ()), container(facts), guesses)
+
+
+def _script(facts: Facts, words: Sequence[str], workdir: str) -> _Script | None:
+    """Return the script of a command line, ``tini -- python -u /app/a.py --b``; None where it is no source."""
+    if len(words) > 2 and PurePosixPath(words[0]).name in ("sh", "bash") and re.fullmatch(r"-\w*c", words[1]):
+        try:
+            words = [*shlex.split(words[2], comments=True), *words[3:]]
+        except ValueError:
+            # A line of a shell that is more than a command.
+            return None
+    if "npm" in words and (lines := _npm_start(facts, words)):
+        words = lines
+    if "kopf" in words:
+        # Of which no handlers were found.
+        return None
+    for index, word in enumerate(words):
+        name = PurePosixPath(word).name
+        for language, suffix, interpreter in _INTERPRETERS:
+            if interpreter.fullmatch(name):
+                return _interpreted(facts, language, words[index + 1 :], workdir)
+            if name.endswith(suffix) and (path := _source(facts, word, workdir)):
+                # A script that names its interpreter itself.
+                return _Script(language, (_interpreter(language), path), path, tuple(words[index + 1 :]))
+        if script := _entry_point(facts, name):
+            return script._replace(arguments=tuple(words[index + 1 :]))
+    return None
+
+
+def _interpreter(language: str) -> str:
+    return "{python}" if language == "python" else language
+
+
+def _interpreted(facts: Facts, language: str, words: Sequence[str], workdir: str) -> _Script | None:
+    options: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "-m" and language == "python" and rest:
+            module = rest.pop(0)
+            found = _module(facts, module, workdir)
+            words = (_interpreter(language), *options, "-m", module)
+            return found and _Script(language, words, found[0], tuple(rest), found[1])
+        if not word.startswith("-"):
+            path = _source(facts, word, workdir)
+            return _Script(language, (_interpreter(language), *options, path), path, tuple(rest)) if path else None
+        options.append(word)
+        if word in _WITH_VALUE[language] and rest:
+            options.append(rest.pop(0))
+    return None
+
+
+def _source(facts: Facts, path: str, workdir: str) -> str:
+    """Return the project's file of a path in the image; empty where there is none, or several may be it."""
+    absolute = posixpath.normpath(posixpath.join(workdir, path))
+    for image in images(facts):
+        if absolute in image.files:
+            return image.files[absolute]
+    suffix = PurePosixPath(path).suffix
+    parts = PurePosixPath(absolute).parts
+    # Without what an image is made of, the file's name, and as much of its path as is the same.
+    same = {each: _common(PurePosixPath(each).parts, parts) for each in facts.sources(suffix)} if suffix else {}
+    best = [each for each, length in same.items() if length == max(same.values()) > 0]
+    return best[0] if len(best) == 1 else ""
+
+
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return how many parts are the same, from the end."""
+    count = 0
+    for one, other in zip(reversed(first), reversed(second), strict=False):
+        if one != other:
+            break
+        count += 1
+    return count
+
+
+def _module(facts: Facts, module: str, workdir: str) -> tuple[str, str] | None:
+    """Return the file of a module, and the folder that it is imported from."""
+    inner = module.replace(".", "/")
+    for name in (f"{inner}/__main__.py", f"{inner}.py"):
+        absolute = posixpath.normpath(posixpath.join(workdir, name))
+        copied = [image.files[absolute] for image in images(facts) if absolute in image.files]
+        ending = sorted(path for path in facts.sources(".py") if path == name or path.endswith(f"/{name}"))
+        for path in (*copied, *sorted(ending, key=lambda path: path.count("/"))):
+            if path.endswith(name):
+                return path, path.removesuffix(name).rstrip("/")
+    return None
+
+
+def _entry_point(facts: Facts, name: str) -> _Script | None:
+    """Return the program that pip makes of a name under ``[project.scripts]``, as a line that does the same."""
+    try:
+        project = tomllib.loads(facts.files.get("pyproject.toml", ""))
+    except tomllib.TOMLDecodeError:
+        return None
+    scripts = _table(_table(project, "project"), "scripts") | _table(
+        _table(_table(project, "tool"), "poetry"), "scripts"
+    )
+    module, _, function = str(scripts.get(name, "")).partition(":")
+    found = _module(facts, module, "/") if module and function.isidentifier() else None
+    line = f"import sys; from {module} import {function}; sys.exit({function}())"
+    return found and _Script("python", ("{python}", "-c", line), found[0], (), found[1])
+
+
+def _table(value: Mapping[str, object], name: str) -> dict[str, object]:
+    inner = value.get(name)
+    return inner if isinstance(inner, dict) else {}
+
+
+def _npm_start(facts: Facts, words: Sequence[str]) -> list[str]:
+    """Return the command line of ``npm start`` or ``npm run NAME``, by package.json."""
+    try:
+        package = json.loads(facts.files.get("package.json", "{}"))
+        behind = [word for word in words[list(words).index("npm") + 1 :] if word != "run" and not word.startswith("-")]
+        return shlex.split(str(_table(package, "scripts").get(behind[0], ""))) if behind else []
+    except ValueError:
+        # No JSON, or a line of a shell that is more than a command.
+        return []
+
+
+# ---- its flags, ports and probes
+
+
+_PYTHON_FLAG = re.compile(r"(?:add_argument|option|Option)\(\s*((?:[\"']-{1,2}[\w/-]+[\"'],?\s*)+)([^)]*)")
+_LONG = re.compile(r"[\"']--([\w-]+)")
+_DEFAULT = re.compile(r"default\s*=\s*[\"']?([\w.:\[\]-]+)")
+_FIXED_SERVER = re.compile(
+    r"HTTPServer\(\s*\(\s*[\"'][^\"']*[\"'],\s*(\d+)|\.listen\(\s*(\d+)|\b(?:run|run_app|start_server|TCPSite)\([^)\n]*?port\s*=\s*(\d+)"
+)
+_FINDS_KUBECONFIG = re.compile(
+    r"load_kube_config|load_config\(|new_client_from_config|from_env\(|loadFromDefault|loadFromFile"
+)
+_SERVES_METRICS = re.compile(r"start_http_server|make_wsgi_app|make_asgi_app|prom-client")
+_IN_A_POD = re.compile(r"load_incluster_config|loadFromCluster")
+
+
+def _of_script(facts: Facts, script: _Script, given: Container, of_start: Mapping[str, list[str]]) -> Program:
+    is_node = script.language == "node"
+    suffix = PurePosixPath(script.path).suffix
+    sources = facts.sources(suffix)
+    source = "\n".join(sources.values())
+    guesses = {field: list(texts) for field, texts in of_start.items()}
+    env = environment(facts, given, source, guesses)
+    if script.python_path:
+        env.setdefault("PYTHONPATH", script.python_path)
+    flags = {} if is_node else dict(_flags(source))
+    if not flags:
+        named = [argument.lstrip("-").partition("=") for argument in script.arguments if argument.startswith("-")]
+        flags = {name: Flag("", value) for name, _, value in named}
+    own = own_values(flags, given, serves_metrics=bool(_SERVES_METRICS.search(source)))
+    arguments = kept_arguments(script.arguments, flags, own, given, facts.files, env, guesses)
+    # A switch, as that of leader election, is off as long as it is not given.
+    arguments += [f"--{name}={value}" for name, (role, value) in own.items() if role in (METRICS, HEALTH, "kubeconfig")]
+    used = {port for port in (METRICS, HEALTH) if any(f"{{{port}}}" in text for text in (*arguments, *env.values()))}
+    metrics = _metrics(given, source, used, guesses)
+    path = given.readiness or probe_path(source)
+    if HEALTH in used and not path:
+        path = "/healthz"
+        guesses.setdefault("readiness", []).append(f"no path of its probe was found: {path} is a usual one")
+    served = {int(port) for found in _FIXED_SERVER.findall(source) for port in found if port}
+    fixed = sorted(served, key=lambda port: port != given.probe_port)
+    if _IN_A_POD.search(source) and not _FINDS_KUBECONFIG.search(source):
+        guesses.setdefault("command", []).append("it seems to find its API server in a pod only, not by KUBECONFIG")
+    if configurations := sorted({found.file for found in facts.of_kind(*WEBHOOKS)}):
+        guesses.setdefault("webhooks", []).append(f"those in {', '.join(configurations)} are not called here")
+    requirements = "" if is_node else _requirements(facts)
+    modules = () if is_node else _imported(facts, sources)
+    if modules and not requirements:
+        guesses.setdefault("command", []).append(
+            f"no requirements.txt and no pyproject.toml was found: {', '.join(modules)} must be there for this Python"
+        )
+    return Program(
+        language=script.language,
+        build=("npm", "install", "--no-audit", "--no-fund") if is_node and "package.json" in facts.files else (),
+        command=(*script.words, *arguments),
+        env=env,
+        readiness=readiness_url(given, path, used, fixed, metrics, guesses, one_server=True),
+        metrics=metrics,
+        reconciles=_reconciles(source, guesses) if metrics else {},
+        requirements=requirements,
+        modules=modules,
+        guesses={field: tuple(texts) for field, texts in guesses.items()},
+        text=source,
+    )
+
+
+def _metrics(given: Container, source: str, used: set[str], guesses: dict[str, list[str]]) -> str:
+    fixed = _START_HTTP_SERVER.search(source)
+    if METRICS in used:
+        return f"{local('{metrics_port}')}/metrics"
+    port = fixed[1] if fixed else str(given.metrics_port or "")
+    if port:
+        guesses.setdefault("metrics", []).append(f"the program serves on port {port}, always")
+    return f"{local(port)}/metrics" if port else ""
+
+
+def _flags(source: str) -> Iterator[tuple[str, Flag]]:
+    """Yield the flags of argparse, click and typer."""
+    for names, rest in _PYTHON_FLAG.findall(source):
+        default = _DEFAULT.search(rest)
+        is_switch = "store_true" in rest or "is_flag" in rest or "/" in names
+        for name in _LONG.findall(names)[:1]:
+            yield name, Flag("Bool" if is_switch else "", default[1] if default else "")
