@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -136,6 +136,63 @@ def sample(facts: Facts, resource: CustomResource) -> Sample:
         companions=tuple(_stripped(found.object) for found in others if found.kind in ("Secret", "ConfigMap")),
         source=chosen.file,
     )
+
+
+class Reference(NamedTuple):
+    """A text of a sample that names an object of another kind."""
+
+    path: tuple[str | int, ...]
+    kind: str
+    value: str
+    is_to_sample: bool
+    """It is the name of that kind's sample; else its field says so."""
+
+
+def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
+    """Yield the references to objects of other kinds (kind → name of its sample).
+
+    By the sample's name, where that or the field's path says which kind it is; or by a field as ``databaseRef.name``.
+    """
+    for path, value in _texts(obj, ()):
+        field = "".join(str(key) for key in path if isinstance(key, str)).lower()
+        beside: Any = obj
+        for key in path[:-1]:
+            beside = beside[key]
+        for kind, name in others.items():
+            word = kind.lower()
+            is_of_kind = isinstance(beside, dict) and beside.get("kind") == kind
+            # A sample that is called as its kind is, no more: its name is a word that others use, too.
+            is_telling = word in name.lower() and name.lower() != word
+            if value == name and (is_of_kind or word in field or is_telling):
+                yield Reference(path, kind, value, is_to_sample=True)
+                break
+            if (is_of_kind and path[-1] == "name") or re.search(
+                rf"{re.escape(word)}(name|ref(erence)?(name)?)$", field
+            ):
+                yield Reference(path, kind, value, is_to_sample=False)
+                break
+
+
+def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield path and value of the texts of an object, but those that name itself, and kinds."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in ("apiVersion", "kind") and (*path, key) != ("metadata", "name"):
+                yield from _texts(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts(inner, (*path, index))
+    elif isinstance(value, str):
+        yield path, value
+
+
+def replaced(value: Any, texts: Mapping[tuple[str | int, ...], str], path: tuple[str | int, ...] = ()) -> Any:
+    """Return an object with other texts at these paths."""
+    if isinstance(value, dict):
+        return {key: replaced(inner, texts, (*path, key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [replaced(inner, texts, (*path, index)) for index, inner in enumerate(value)]
+    return texts.get(path, value)
 
 
 def _stripped(obj: Object) -> Object:

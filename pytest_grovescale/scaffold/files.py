@@ -9,7 +9,7 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 import jinja2
 import msgspec
@@ -19,7 +19,7 @@ from ..errors import DefinitionError
 from ..operator.manifests import CRD, Object
 from ..operator.schema import NAME
 from . import custom_resources, deployment, interpreted, program
-from .custom_resources import CustomResource, Milestone, Sample
+from .custom_resources import CustomResource, Milestone, Reference, Sample
 from .facts import Facts, Found
 from .program import Program
 
@@ -331,13 +331,13 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
     """Return the template of a kind; ``samples``: of all kinds with a template, as one may name objects of another."""
     sample = samples[resource.kind]
     others = {kind: str(other.object["metadata"]["name"]) for kind, other in samples.items() if kind != resource.kind}
-    references = list(_references(sample.object, others))
+    references = list(custom_resources.references(sample.object, others))
     named = {found.path: f"REFERENCE{index}" for index, found in enumerate(references) if found.is_to_sample}
-    obj = _replaced(sample.object, named)
+    obj = custom_resources.replaced(sample.object, named)
     obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
     if not resource.namespaced:
         del obj["metadata"]["namespace"]
-    guesses = [found.guess for found in references]
+    guesses = [_of_reference(found) for found in references]
     if sample.made_from_schema:
         guesses.append(f"no sample of a {resource.kind} was found: this is the least that its schema allows")
         if custom_resources.has_pattern(resource.schema):
@@ -346,12 +346,14 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
         key in ("secretName", "configMapName", "secretRef", "secretKeyRef") for key in _keys(sample.object)
     ):
         guesses.append("it names a Secret or a ConfigMap, which has to be there")
-    placed = {named[found.path]: _name_of(found.kind, found.parameter) for found in references if found.is_to_sample}
+    placed = {
+        named[found.path]: _name_of(found.kind, _parameter(found.kind)) for found in references if found.is_to_sample
+    }
     return _rendered(
         "workload.yaml.j2",
         kind=resource.kind,
         source=sample.source,
-        parameters=["name", *dict.fromkeys(found.parameter for found in references if found.is_to_sample)],
+        parameters=["name", *dict.fromkeys(_parameter(found.kind) for found in references if found.is_to_sample)],
         guesses=guesses,
         companions=[_manifest(companion, {}, namespaced=True) for companion in sample.companions],
         object=_manifest(obj, {"NAME": _name_of(resource.kind, "name"), **placed}, namespaced=resource.namespaced),
@@ -363,70 +365,17 @@ def _name_of(kind: str, parameter: str) -> str:
     return f'{{{{ {parameter} | default("{_dns(kind)}") }}}}-{{{{ number }}}}'
 
 
-class _Reference(NamedTuple):
-    """A text of a sample that names an object of another kind."""
-
-    path: tuple[str | int, ...]
-    kind: str
-    value: str
-    is_to_sample: bool
-    """It is the name of that kind's sample; else its field says so."""
-
-    @property
-    def parameter(self) -> str:
-        return f"{re.sub('-', '_', _dns(self.kind))}_name"
-
-    @property
-    def guess(self) -> str:
-        file, place = f"{self.kind.lower()}.yaml.j2", ".".join(map(str, self.path))
-        if self.is_to_sample:
-            return f"{place} names a {self.kind} of {file}: as many of them have to be there, before"
-        return f"{place} is {self.value}, a {self.kind} that has to be there: those of {file} have other names"
+def _parameter(kind: str) -> str:
+    """Return the parameter of a template for the names of another kind's objects."""
+    return f"{_dns(kind).replace('-', '_')}_name"
 
 
-def _references(obj: Object, others: Mapping[str, str]) -> Iterator[_Reference]:
-    """Yield the references to objects of other kinds (kind → name of its sample).
-
-    By the sample's name, where that or the field's path says which kind it is; or by a field as ``databaseRef.name``.
-    """
-    for path, value in _texts(obj, ()):
-        field = "".join(str(key) for key in path if isinstance(key, str)).lower()
-        beside: Any = obj
-        for key in path[:-1]:
-            beside = beside[key]
-        for kind, name in others.items():
-            word = kind.lower()
-            is_of_kind = isinstance(beside, dict) and beside.get("kind") == kind
-            if value == name and (is_of_kind or word in field or word in name.lower()):
-                yield _Reference(path, kind, value, is_to_sample=True)
-                break
-            if (is_of_kind and path[-1] == "name") or re.search(
-                rf"{re.escape(word)}(name|ref(erence)?(name)?)$", field
-            ):
-                yield _Reference(path, kind, value, is_to_sample=False)
-                break
-
-
-def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield path and value of the texts of an object, but those that name itself, and kinds."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key not in ("apiVersion", "kind") and (*path, key) != ("metadata", "name"):
-                yield from _texts(inner, (*path, key))
-    elif isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _texts(inner, (*path, index))
-    elif isinstance(value, str):
-        yield path, value
-
-
-def _replaced(value: Any, texts: Mapping[tuple[str | int, ...], str], path: tuple[str | int, ...] = ()) -> Any:
-    """Return an object with other texts at these paths."""
-    if isinstance(value, dict):
-        return {key: _replaced(inner, texts, (*path, key)) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_replaced(inner, texts, (*path, index)) for index, inner in enumerate(value)]
-    return texts.get(path, value)
+def _of_reference(found: Reference) -> str:
+    """Return what is to be checked of a text that names an object of another kind."""
+    file, place = f"{found.kind.lower()}.yaml.j2", ".".join(map(str, found.path))
+    if found.is_to_sample:
+        return f"{place} names a {found.kind} of {file}: as many of them have to be there, before"
+    return f"{place} is {found.value}, a {found.kind} that has to be there: those of {file} have other names"
 
 
 def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> str:

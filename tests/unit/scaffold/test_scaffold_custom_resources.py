@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.scaffold.custom_resources import CustomResource, Milestone, milestones, minimal_value
+from pytest_grovescale.scaffold.custom_resources import (
+    CustomResource,
+    Milestone,
+    milestones,
+    minimal_value,
+    references,
+)
 
 CONDITIONS = {"type": "array", "items": {"type": "object"}}
 
@@ -76,6 +82,24 @@ def test_a_word_is_no_condition() -> None:
 def test_a_phase_that_means_done(schema: dict[str, Any], source: str, value: str) -> None:
     expressions = [found.expression for found in derived({"phase": schema}, source)]
     assert expressions == ([f'gadgets.status(phase="{value}")'] if value else [])
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "found"),
+    [
+        ({"a": "gadget-sample"}, "gadget-sample", True),
+        ({"a": "gadget"}, "gadget", None),
+        ({"gadget": "one"}, "one", True),
+        ({"a": {"kind": "Gadget", "name": "one"}}, "one", True),
+        ({"gadgetRef": {"name": "other"}}, "one", False),
+        ({"gadgetName": "other"}, "one", False),
+        ({"gadgetImage": "other"}, "one", None),
+        ({"a": "one"}, "one", None),
+    ],
+)
+def test_a_reference_to_another_kind(spec: dict[str, Any], name: str, found: bool | None) -> None:
+    made = list(references({"kind": "Backup", "metadata": {"name": name}, "spec": spec}, {"Gadget": name}))
+    assert [one.is_to_sample for one in made] == ([] if found is None else [found])
 
 
 def test_a_phase_that_passes_is_not_waited_for_where_jobs_do_the_work() -> None:
