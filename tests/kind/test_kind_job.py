@@ -151,6 +151,7 @@ def test_the_job_measures_the_cluster_that_it_runs_in(
     assert [(phase.name, phase.outcome) for phase in test.phases] == [
         ("deploy", "passed"),
         ("steady-state", "passed"),
+        ("touch", "passed"),
         ("delete", "passed"),
     ]
     assert test.cluster["backend"] == "existing"

@@ -52,6 +52,7 @@ def test_all_pods_are_created_left_alone_and_deleted(runs: Runs, pods: int, oper
     assert [(phase.name, phase.outcome) for phase in ran.test.phases] == [
         ("deploy", "passed"),
         ("steady-state", "passed"),
+        ("touch", "passed"),
         ("delete", "passed"),
     ]
     assert all(phase.traffic_source == "audit" and phase.audit_complete for phase in ran.test.phases)
