@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -149,11 +149,7 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
     )
     if before is None or after is None:
         return
-    counts: Counter[str] = Counter()
-    for series, controller in seen.reconcile_counters.items():
-        if parse(series).labels.get("result", "") not in _OWN_TIMERS:
-            counts[controller] += round((target.value(series, after) or 0.0) - (target.value(series, before) or 0.0))
-    for controller, count in counts.items():
+    for controller, count in seen.reconciles_between(before, after, lambda one: one not in _OWN_TIMERS).items():
         resources = [resource for resource in seen.lives if is_of(controller, resource)]
         yield f"reconciles of {controller}", resources, count, "made"
 

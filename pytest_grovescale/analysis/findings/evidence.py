@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from ...recording.records import ObjectSeen, Request
 from ..api_requests import category_of
 from ..audit_times import changes_object
-from ..phase_result import PhaseResult
+from ..phase_result import CpuResult, PhaseResult
 from ..recording_index import PhaseSpan
 
 FOREIGN_FINALIZERS = ("foregroundDeletion", "orphan")
@@ -162,6 +162,10 @@ class Span(NamedTuple):
     def triggers(self) -> int:
         """How many reconciles its triggers ask for: the writes to single objects, where the log shows them."""
         return self.phase.trigger_writes or self.phase.triggers
+
+    def cpu(self, process: str) -> CpuResult | None:
+        """Return what a process used in it; None: not measured."""
+        return next((row for row in self.phase.cpu if row.process == process), None)
 
 
 class Window(NamedTuple):

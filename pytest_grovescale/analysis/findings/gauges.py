@@ -95,18 +95,15 @@ def _several_states(seen: Observed, target: TargetHistory, family: str, series: 
     if not label:
         return None
     for scrape in seen.rests:
-        states: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
-        for one in series:
-            value = target.value(one, scrape)
-            if value not in (None, 0, 1):
-                return None
-            labels = dict(parse(one).labels)
-            if value == 1:
-                state = labels.pop(label)
-                states[tuple(sorted(labels.items()))].append(state)
-        several = {key: names for key, names in states.items() if len(names) > 1}
-        # Of states that all hold at once, as features that are on, each object has several.
-        if len(several) >= _LEAST and any(len(names) == 1 for names in _first_states(target, series, label, scrape)):
+        if any(target.value(one, scrape) not in (None, 0, 1) for one in series):
+            return None
+        several = {key: names for key, names in _states_at(target, series, label, scrape).items() if len(names) > 1}
+        if len(several) < _LEAST:
+            continue
+        shown = (_states_at(target, series, label, one) for one in range(scrape + 1))
+        first = next(filter(None, shown))
+        # Of states that all hold at once, as features that are on, each object has several from the first.
+        if any(len(names) == 1 for names in first.values()):
             key, names = next(iter(sorted(several.items())))
             which = ", ".join(f'{name}="{value}"' for name, value in key)
             return Finding(
@@ -119,18 +116,17 @@ def _several_states(seen: Observed, target: TargetHistory, family: str, series: 
     return None
 
 
-def _first_states(target: TargetHistory, series: Sequence[str], label: str, until: int) -> Iterator[list[str]]:
-    """Yield the states of each object at the first scrape that shows it."""
-    for scrape in range(until + 1):
-        found: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
-        for one in series:
-            if target.value(one, scrape) == 1:
-                labels = dict(parse(one).labels)
-                state = labels.pop(label)
-                found[tuple(sorted(labels.items()))].append(state)
-        if found:
-            yield from found.values()
-            return
+def _states_at(
+    target: TargetHistory, series: Sequence[str], label: str, scrape: int
+) -> dict[tuple[tuple[str, str], ...], list[str]]:
+    """Return the other labels of an object → the states that it is in at a scrape."""
+    found: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
+    for one in series:
+        if target.value(one, scrape) == 1:
+            labels = dict(parse(one).labels)
+            state = labels.pop(label)
+            found[tuple(sorted(labels.items()))].append(state)
+    return found
 
 
 def _own_gauges(target: TargetHistory) -> dict[str, list[str]]:

@@ -73,7 +73,7 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         id=ID,
         severity="waste" if total > _PASSED_ON * triggers or others >= min(_FEW, triggers / 2) else "note",
         text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {_most(kinds)}",
-        evidence=(*_effects(triggered), *_fields(seen, triggered)),
+        evidence=(*_effects(triggered), *_piled_up(seen, triggered), *_fields(seen, triggered)),
         check="noop_writes(max=0)",
     )
 
@@ -175,25 +175,8 @@ def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
     return (one.what for one in seen.requests if one.verb in OBJECT_WRITES and start <= one.received < end)
 
 
-def _fields(seen: Observed, triggered: list[Span]) -> Iterator[str]:
-    """Yield which fields changed most often after triggers, in objects that the operator wrote to."""
-    changed: Counter[str] = Counter()
-    for span in triggered:
-        first = triggers_of(seen.contents, span.recorded)[0][0]
-        wrote = {
-            (one.resource, one.object)
-            for one in seen.requests
-            if one.verb in OBJECT_WRITES and first <= one.received < span.end
-        }
-        by_harness = {(one.resource, one.object) for one in seen.by_harness(first, span.end)}
-        for resource, lives in seen.lives.items():
-            for life in lives:
-                key = resource, (life.namespace, life.name)
-                events = [event for event in life.events if first <= event.at < span.end] if key in wrote else []
-                # The first change of a triggered object is the trigger.
-                for event in events[key in by_harness :]:
-                    if event.difference is not None:
-                        changed.update(f"{path} of {resource}" for path in event.difference.paths)
+def _piled_up(seen: Observed, triggered: list[Span]) -> Iterator[str]:
+    """Yield how many of the objects that triggers brought about stay, and of how many of one owner there are."""
     made = [
         life
         for span in triggered
@@ -213,6 +196,27 @@ def _fields(seen: Observed, triggered: list[Span]) -> Iterator[str]:
         yield f"{len(made):,} of the new {made[0].resource} stay" + (
             f", up to {most:,} of one owner" if most > 1 else ""
         )
+
+
+def _fields(seen: Observed, triggered: list[Span]) -> Iterator[str]:
+    """Yield which fields changed most often after triggers, in objects that the operator wrote to."""
+    changed: Counter[str] = Counter()
+    for span in triggered:
+        first = triggers_of(seen.contents, span.recorded)[0][0]
+        wrote = {
+            (one.resource, one.object)
+            for one in seen.requests
+            if one.verb in OBJECT_WRITES and first <= one.received < span.end
+        }
+        by_harness = {(one.resource, one.object) for one in seen.by_harness(first, span.end)}
+        for resource, lives in seen.lives.items():
+            for life in lives:
+                key = resource, (life.namespace, life.name)
+                events = [event for event in life.events if first <= event.at < span.end] if key in wrote else []
+                # The first change of a triggered object is the trigger.
+                for event in events[key in by_harness :]:
+                    if event.difference is not None:
+                        changed.update(f"{path} of {resource}" for path in event.difference.paths)
     if changed:
         yield "what changed: " + ", ".join(path for path, _ in changed.most_common(2))
 

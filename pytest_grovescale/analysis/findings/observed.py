@@ -10,9 +10,10 @@ import bisect
 import functools
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 
+from ...exposition.families import parse
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
 from .. import contention
 from ..api_faults import ApiFaults
@@ -368,6 +369,16 @@ class Observed:
         """The operator's series that count reconciles → controller; empty without any."""
         return counters_of(self.target.series, self.contents.opened.reconciles) if self.target is not None else {}
 
+    def reconciles_between(self, first: int, last: int, counted: Callable[[str], bool]) -> Counter[str]:
+        """Return controller → reconciles between two scrapes; ``counted``: whether those with a result are."""
+        found: Counter[str] = Counter()
+        if self.target is not None:
+            for series, controller in self.reconcile_counters.items():
+                if counted(parse(series).labels.get("result", "")):
+                    grown = (self.target.value(series, last) or 0.0) - (self.target.value(series, first) or 0.0)
+                    found[controller] += max(0, round(grown))
+        return found
+
     @functools.cached_property
     def reconciled(self) -> int:
         """Number of reconciles from the first scrape to the last, by the operator's own count; 0 without one."""
@@ -455,7 +466,7 @@ class Observed:
 
     def kept_from_cores(self, span: Span, process: str) -> float | None:
         """Return how many threads of a process were runnable without a core in a phase, on average; None: unknown."""
-        row = next((row for row in span.phase.cpu if row.process == process), None)
+        row = span.cpu(process)
         return None if row is None or row.waiting_s is None else row.waiting_s / span.phase.seconds
 
     def under_way(self, span: Span | Window) -> float:

@@ -2,15 +2,14 @@
 
 What an idle operator does not reconcile within seconds waits behind a delay that it chose, as one that grows with each
 event. A pause or a private rate limit after each object makes a deployment's time proportional to its size, on any
-machine.
-Deletions one at a time, each waiting for the one before, do the same at the end. A finalizer that is looked at again
-after a fixed time, instead of when the last child is gone, holds every object for that long.
+machine. Deletions one at a time, each waiting for the one before, do the same at the end. A finalizer that is looked at
+again after a fixed time, instead of when the last child is gone, holds every object for that long.
 
 No false alarm: a pause shows as a *least* distance between requests, which load only makes longer: nine of ten
 distances have to be near the median, and the share of the time in which the operator did not run, or wait for a core,
 has to leave a pause of them. Beside other programs that keep it or the API server from the cores, only a tenth of a
-second and more counts. What
-waits for the object before to become Ready (an ordered start), and ordinals from the last to the first, are by design.
+second and more counts. What waits for the object before to become Ready (an ordered start), and ordinals from the last
+to the first, are by design.
 A rate limit that the client's own metrics show is named by `workers`.
 """
 
@@ -97,7 +96,7 @@ def _busy(seen: Observed, span: Span) -> bool:
 
 def _working(span: Span) -> float:
     """Return the share of a phase in which the operator ran or waited for a core; 1 where it is not known."""
-    cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
+    cpu = span.cpu(OPERATOR)
     return 1.0 if cpu is None else min(1.0, cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds)
 
 
@@ -224,13 +223,8 @@ def _descending(order: Sequence[Sent]) -> bool:
 
 
 def _late(seen: Observed) -> Iterator[Finding]:
-    children: dict[str, list[Life]] = defaultdict(list)
-    for lives in seen.lives.values():
-        for life in lives:
-            if life.owner:
-                children[life.owner].append(life)
     for resource, lives in sorted(seen.lives.items()):
-        held = [one for life in lives if (one := _held(seen, life, children[life.uid])) is not None]
+        held = [one for life in lives if (one := _held(seen, life, seen.children.get(life.uid, ()))) is not None]
         if len(held) < _LATE_OBJECTS:
             continue
         waits = [one.seconds for one in held]

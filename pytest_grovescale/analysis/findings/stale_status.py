@@ -58,9 +58,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     }
     found: dict[tuple[str, str], tuple[Window, list[str]]] = {}
     for window in [*seen.idle_windows, *seen.stalls]:
-        pods = _pods(seen, window)
         for resource in sorted(written & set(seen.lives)):
-            for field, wrong in _wrong(seen, resource, window, pods).items():
+            for field, wrong in _wrong(seen, resource, window).items():
                 found.setdefault((resource, field), (window, wrong))
     for (resource, field), (window, wrong) in found.items():
         yield Finding(
@@ -75,16 +74,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _behind(seen, written)
 
 
-def _pods(seen: Observed, window: Window) -> dict[str, list[Life]]:
-    """Return owner → its pods at the end of a window."""
-    found: dict[str, list[Life]] = defaultdict(list)
-    for life in seen.lives.get("pods", ()):
-        if life.exists(window.end) and life.owner and not life.deleting(window.end):
-            found[life.owner].append(life)
-    return found
-
-
-def _wrong(seen: Observed, resource: str, window: Window, pods: dict[str, list[Life]]) -> dict[str, list[str]]:
+def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]]:
     wrong: dict[str, list[str]] = defaultdict(list)
     for life in seen.lives[resource]:
         if not life.exists(window.end) or life.deleting(window.end) or life.changed_in(window.start, window.end):
@@ -93,7 +83,14 @@ def _wrong(seen: Observed, resource: str, window: Window, pods: dict[str, list[L
         wanted, observed = (numbers.get(path) for path in _GENERATION)
         if isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted:
             wrong[_GENERATION[1]].append(f"{life.name} has {observed}, and generation {wanted}")
-        own = pods.get(life.uid, [])
+        for path, text in _of_its_own_name(seen, life, window):
+            if path not in _REPLICAS:
+                wrong[path].append(text)
+        own = [
+            child
+            for child in seen.children.get(life.uid, ())
+            if child.resource == "pods" and child.exists(window.end) and not child.deleting(window.end)
+        ]
         if not own or any(pod.changed_in(window.start, window.end) for pod in own):
             continue
         there = {
@@ -104,11 +101,6 @@ def _wrong(seen: Observed, resource: str, window: Window, pods: dict[str, list[L
             if path in numbers and numbers[path] != number:
                 what = "Ready pods" if path == "status.readyReplicas" else "pods"
                 wrong[path].append(f"{life.name} has {numbers[path]}, and {number} {what}")
-    for life in seen.lives[resource]:
-        if life.exists(window.end) and not life.deleting(window.end) and not life.changed_in(window.start, window.end):
-            for path, text in _of_its_own_name(seen, life, window):
-                if path not in _REPLICAS:
-                    wrong[path].append(text)
     return wrong
 
 

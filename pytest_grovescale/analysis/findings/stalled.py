@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from ...exposition.families import parse
 from ..result import Finding
 from .evidence import FOREIGN_FINALIZERS, ObjectId, Window
 from .observed import Observed
@@ -141,16 +140,8 @@ def _changes(seen: Observed, window: Window, objects: set[tuple[str, ObjectId]])
 
 def _reconciles(seen: Observed, window: Window, *, result: str = "") -> Counter[str]:
     """Return controller → reconciles between the first and the last scrape of a time; ``result``: only those."""
-    found: Counter[str] = Counter()
-    target = seen.target
-    if target is None:
-        return found
-    inside = [index for index, one in enumerate(target.moments) if window.start <= one.at <= window.end]
+    moments = seen.target.moments if seen.target is not None else []
+    inside = [index for index, one in enumerate(moments) if window.start <= one.at <= window.end]
     if len(inside) < 2:
-        return found
-    for series, controller in seen.reconcile_counters.items():
-        if result and parse(series).labels.get("result") != result:
-            continue
-        grown = (target.value(series, inside[-1]) or 0.0) - (target.value(series, inside[0]) or 0.0)
-        found[controller] += max(0, round(grown))
-    return +found
+        return Counter()
+    return +seen.reconciles_between(inside[0], inside[-1], lambda one: not result or one == result)

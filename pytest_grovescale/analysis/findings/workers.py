@@ -53,7 +53,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _held_by_noops(seen: Observed) -> Iterator[Finding]:
     """Yield the controller whose no-op reconciles hold their worker for long, while they neither ask nor run."""
     for span in seen.spans:
-        cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
+        cpu = span.cpu(OPERATOR)
         if not span.triggers or cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
             continue
         # What the whole operator did explains as much of any of its workers' time.
@@ -112,7 +112,7 @@ class _Wait(NamedTuple):
 
 
 def _waiting(seen: Observed, span: Span) -> _Wait | None:
-    cpu = next((row for row in span.phase.cpu if row.process == OPERATOR), None)
+    cpu = span.cpu(OPERATOR)
     if cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
         return None
     if span.phase.seconds < _LONG_ENOUGH_S or any(row.busy_workers is None for row in span.phase.workers):
