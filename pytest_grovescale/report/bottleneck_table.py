@@ -8,7 +8,7 @@ from ..analysis.bottlenecks.attribution import ACROSS
 from ..analysis.controller_result import WorkerRow
 from ..analysis.phase_result import BottleneckRow, PhaseResult, Suspect
 from ..analysis.result import Evidence, StackGroup
-from .document import Block, Column, Heading, Item, Line, Table, Tone
+from .document import Block, Column, Heading, Item, Line, Table, Tone, cell
 from .format import NONE, count, percent, seconds, three
 
 NAMES: Mapping[Suspect, str] = {
@@ -104,31 +104,53 @@ _HEADINGS = ("workers", "active", "ended", "cores each", "waiting", "longest", "
 
 def workers(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     """Yield the controllers whose workers were busy half of the time or more, or blocked; nothing without any."""
-    rows: list[list[str]] = []
-    tones: list[Tone] = []
-    for phase in phases:
-        for row in phase.workers:
-            if row.blocked or (row.active_share or 0.0) >= _BUSY_SHARE:
-                rows.append([phase.name, row.controller, *_cells(row)])
-                tones.append("bad" if row.blocked else "")
-    if not rows:
-        return
-    yield Heading("Workers, where most were busy")
+    if busy := [
+        (phase, row)
+        for phase in phases
+        for row in phase.workers
+        if row.blocked or (row.active_share or 0.0) >= _BUSY_SHARE
+    ]:
+        yield Heading("Workers, where most were busy")
+        yield from _workers(busy)
+
+
+def all_workers(phases: Sequence[PhaseResult]) -> Iterator[Block]:
+    """Yield the workers of every controller, those that were blocked in words too; nothing where none are known."""
+    if known := [(phase, row) for phase in phases for row in phase.workers]:
+        yield Heading("Workers")
+        for phase, row in known:
+            if row.blocked:
+                yield Line(
+                    f"{row.controller}: its workers were blocked for {seconds(row.blocked_s)} of {phase.name}:"
+                    " they waited inside reconciles while keys waited for a worker.",
+                    "bad",
+                )
+        yield from _workers(known)
+        for phase, row in known:
+            if row.problem:
+                yield Item(f"{row.controller} in {phase.name}: {row.problem}", "quiet")
+
+
+def _workers(found: Sequence[tuple[PhaseResult, WorkerRow]]) -> Iterator[Block]:
     columns = [Column("phase"), Column("controller"), *(Column(name, figures=True) for name in _HEADINGS)]
-    yield Table(columns, rows, tones=tones)
-    yield Line("cores each: CPU for each second that a worker was busy; waiting: keys, at most", "quiet")
+    rows = [[phase.name, row.controller, *_cells(row)] for phase, row in found]
+    yield Table(columns, rows, tones=["bad" if row.blocked else "" for _, row in found])
+    yield Line(
+        "active: share of the workers inside a reconcile; cores each: CPU for each second that a worker was busy;"
+        " waiting: keys, at most",
+        "quiet",
+    )
 
 
 def _cells(row: WorkerRow) -> list[str]:
-    blocked = NONE if row.problem else seconds(row.blocked_s)
     return [
-        NONE if row.workers is None else count(row.workers),
-        NONE if row.active_share is None else percent(row.active_share),
-        NONE if row.finished_per_s is None else f"{three(row.finished_per_s)}/s",
-        NONE if row.cores_per_worker is None else three(row.cores_per_worker),
-        NONE if row.depth_max is None else count(row.depth_max),
-        NONE if row.longest_s is None else seconds(row.longest_s),
-        blocked,
+        cell(row.workers, count),
+        cell(row.active_share, percent),
+        cell(row.finished_per_s, lambda rate: f"{three(rate)}/s"),
+        cell(row.cores_per_worker, three),
+        cell(row.depth_max, count),
+        cell(row.longest_s, seconds),
+        cell(None if row.problem else row.blocked_s, seconds),
     ]
 
 

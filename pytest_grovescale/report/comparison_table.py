@@ -10,7 +10,7 @@ from ..analysis.comparability import ARMS, InForce
 from ..analysis.comparison_plan import ComparisonPlan, ComparisonVerdict, is_silent, overall
 from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.run_metrics import COUNTS, Unit, describe
-from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone
+from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone, cell
 from .format import NONE, bytes_, fact_values, figure, percent, three
 from .function_table import differences, not_profiled
 
@@ -82,43 +82,25 @@ def sections(comparisons: Sequence[Comparison]) -> list[Section]:
     return [section for section in found if section.rows]
 
 
-class WorkRow(NamedTuple):
-    """A count of both variants, each in parallel with the other and alone."""
-
-    what: str
-    a: str
-    a_alone: str
-    a_change: str
-    b: str
-    b_alone: str
-    b_change: str
-
-
-WORK_HEADING = "Requests and reconciles in parallel and alone"
-
-
-def work_rows(comparisons: Sequence[Comparison]) -> list[WorkRow]:
-    """Return the counts of the pairs' runs beside those of the runs that had the machine to themselves."""
+def work_alone(comparisons: Sequence[Comparison]) -> Iterator[Block]:
+    """Yield both variants' counts in pairs beside those of their runs that had the machine to themselves, if any."""
     found = {(row.key, row.arm): row for comparison in comparisons for row in comparison.alone}
+    if not found:
+        return
     rows_ = []
     for key in sorted(dict.fromkeys(key for key, _ in found), key=lambda key: (_phase_order(key), key)):
         cells = []
         each = ""
         for arm in ARMS:
             row = found.get((key, arm))
-            cells += [NONE] * 3 if row is None else [three(row.parallel), three(row.alone), _work_change(row.ratio)]
+            figures = (None, None, None) if row is None else (row.parallel, row.alone, row.ratio)
+            cells += [cell(figure, words) for figure, words in zip(figures, (three, three, ratio), strict=True)]
             each = " for each object" if row is not None and row.objects else each
-        rows_.append(WorkRow(f"{describe(key)}{each}", *cells))
-    return rows_
-
-
-def work_columns(plan: ComparisonPlan) -> list[str]:
-    """Return the headings of `work_rows`."""
-    return ["metric", plan.a, "alone", "Δ", plan.b, "alone", "Δ"]
-
-
-def _work_change(of: float | None) -> str:
-    return NONE if of is None else ratio(of)
+        rows_.append([f"{describe(key)}{each}", *cells])
+    a, b = _names(comparisons)
+    yield Heading("Requests and reconciles in parallel and alone")
+    headings = (a, "alone", "Δ", b, "alone", "Δ")
+    yield Table([Column("metric", wraps=True), *(Column(heading, figures=True) for heading in headings)], rows_)
 
 
 def _kind(key: str) -> str:
@@ -356,9 +338,7 @@ def blocks(
         if found:
             yield Heading(heading)
             yield Table(_columns(comparisons), [row[:6] for row in found], [_tone(row) for row in found])
-    if work := work_rows(comparisons):
-        yield Heading(WORK_HEADING)
-        yield Table(_work_columns(comparisons), work)
+    yield from work_alone(comparisons)
     yield from differences(profiles.functions, _names(comparisons))
     if remarks := list(_remarks(comparisons, profiles)):
         yield Gap()
@@ -384,11 +364,6 @@ def _columns(comparisons: Sequence[Comparison]) -> list[Column]:
         Column("interval", figures=True),
         Column("verdict", verdict=True),
     ]
-
-
-def _work_columns(comparisons: Sequence[Comparison]) -> list[Column]:
-    metric, *others = work_columns(comparisons[0].plan)
-    return [Column(metric, wraps=True), *(Column(heading, figures=True) for heading in others)]
 
 
 def _settings(comparisons: Sequence[Comparison], settings: InForce) -> Iterator[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.result import CycleResult
-from .document import Block, Column, Heading, Table
-from .format import NONE, bytes_, count
+from .document import Block, Cell, Column, Heading, Table, cell
+from .format import bytes_, count
 
 _COLUMNS = {
     "memory (RSS)": "rss_bytes",
@@ -37,6 +37,5 @@ def _name(one: CycleResult) -> str:
     return str(one.cycle) if one.cycle else "before the first"
 
 
-def _cell(one: CycleResult, field: str) -> str:
-    value = getattr(one, field)
-    return NONE if value is None else bytes_(value) if field.endswith("_bytes") else count(value)
+def _cell(one: CycleResult, field: str) -> Cell:
+    return cell(getattr(one, field), bytes_ if field.endswith("_bytes") else count)

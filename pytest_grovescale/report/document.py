@@ -1,4 +1,5 @@
-"""A report as data: a sequence of blocks, which `text` writes for a terminal and `markdown` for a pull request.
+"""A report as data: a sequence of blocks, which `text` writes for a terminal, `markdown` for a pull request, and `html`
+for a page.
 
 A section of a report is a function that yields blocks. It says what a line means (`Tone`), not how it looks.
 """
@@ -7,16 +8,35 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self, TypeVar
 
+from markupsafe import Markup
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from .format import escape, plain
+from .format import NONE, escape, plain
+
+Number = TypeVar("Number", int, float)
+
+
+class Cell(str):
+    """A figure in words, as a cell of a table, with its value, by which a page sorts the column."""
+
+    value: float | None
+
+    def __new__(cls, words: str, value: float | None) -> Self:
+        made = super().__new__(cls, words)
+        made.value = value
+        return made
+
+
+def cell(value: Number | None, words: Callable[[Number], str]) -> Cell:
+    """Return a figure as a cell; a dash where it was not measured."""
+    return Cell(NONE if value is None else words(value), value)
 
 
 class Column(NamedTuple):
@@ -314,3 +334,88 @@ def _markdown_cell(column: Column, cell: str, tone: str) -> str:
         return f"`{cell}`"
     shown = escape(cell)
     return f"**{shown}**" if shown and (tone == "strong" or (column.verdict and tone in _MARKED)) else shown
+
+
+_NOTES: dict[Tone, str] = {"good": "note good", "bad": "note bad", "doubt": "note warn", "quiet": "muted hint"}
+_ROWS: dict[Tone, str] = {"good": "good-text", "bad": "bad-text", "doubt": "warn-text", "quiet": "muted"}
+"""Classes of a line or an entry, and of a row of a table."""
+
+
+def html(blocks: Iterable[Block], *, level: int = 2) -> Markup:
+    """Return a report as part of a page. ``level``: of its headings. A click on a heading of a table sorts it."""
+    written: list[Markup] = []
+    title = ""
+    for _, run in groupby(blocks, key=_list_of):
+        together = list(run)
+        match together[0]:
+            case Heading() as block:
+                title = block.text
+                facts = _tag("span", block.facts, "muted") if block.facts else ""
+                written.append(Markup("<h{0}>{1}{2}</h{0}>").format(level, plain(block.text), facts))
+            case Item() | File():
+                entries = Markup("\n").join(_html_item(block) for block in together if isinstance(block, Item | File))
+                written.append(Markup("<ul>\n{}\n</ul>").format(entries))
+            case Verbatim():
+                lines = "\n".join(block.text for block in together if isinstance(block, Verbatim))
+                written.append(_tag("pre", lines))
+            case Answer() | Line() as block:
+                written.append(_tag("p", block.text, _NOTES.get(block.tone, "")))
+            case Table() as block:
+                written.append(_html_table(block, title))
+            case Gap():
+                pass
+    return Markup("\n").join(written)
+
+
+def _list_of(block: Block) -> object:
+    """Return a key that blocks share which are one element: entries of a list, lines of a log."""
+    if isinstance(block, Item | File):
+        return "list"
+    return "log" if isinstance(block, Verbatim) else id(block)
+
+
+def _tag(name: str, text: str, classes: str = "") -> Markup:
+    opened = Markup("<{0}{1}>").format(Markup(name), Markup(' class="{}"').format(classes) if classes else "")
+    return Markup("{}{}</{}>").format(opened, plain(text), Markup(name))
+
+
+def _html_item(block: Item | File) -> Markup:
+    if isinstance(block, File):
+        return _tag("li", f"{block.what}: {block.path}", "muted anywhere")
+    return _tag("li", block.text, _NOTES.get(block.tone, ""))
+
+
+def _html_table(table: Table, title: str) -> Markup:
+    """Return a table in a frame of its own, which scrolls where it is wider than the page."""
+    head = Markup("").join(_html_heading(column) for column in table.columns)
+    tones = table.tones or [""] * len(table.rows)
+    body = Markup("\n").join(_html_row(table.columns, row, tone) for row, tone in zip(table.rows, tones, strict=True))
+    label = ": ".join(filter(None, (title, *(column.heading for column in table.columns[1:2]))))
+    return Markup(
+        '<div class="scroll" tabindex="0" role="region" aria-label="{}">\n<table class="sortable">\n'
+        "<thead><tr>{}</tr></thead>\n<tbody>\n{}\n</tbody>\n</table>\n</div>"
+    ).format(plain(label), head, body)
+
+
+def _html_heading(column: Column) -> Markup:
+    return Markup('<th scope="col"{}>{}</th>').format(_figures(column), plain(column.heading))
+
+
+def _figures(column: Column) -> Markup:
+    return Markup(' class="n"') if column.figures else Markup("")
+
+
+def _html_row(columns: Sequence[Column], row: Sequence[str], tone: Tone) -> Markup:
+    named = enumerate(zip(columns, row, strict=True))
+    cells = Markup("").join(_html_cell(column, words, first=index == 0) for index, (column, words) in named)
+    classes = _ROWS.get(tone)
+    return Markup("<tr{}>{}</tr>").format(Markup(' class="{}"').format(classes) if classes else "", cells)
+
+
+def _html_cell(column: Column, words: str, *, first: bool) -> Markup:
+    sorts = Markup("")
+    if isinstance(words, Cell):
+        sorts = Markup(' data-value="{}"').format("" if words.value is None else words.value)
+    shown = _tag("code", words) if column.code and _NAME.fullmatch(words) else plain(words)
+    name = Markup('th scope="row"') if first else Markup("td")
+    return Markup("<{}{}{}>{}</{}>").format(name, _figures(column), sorts, shown, Markup("th" if first else "td"))

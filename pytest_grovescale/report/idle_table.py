@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 from ..analysis.controller_result import IdleKind, IdleWindow
 from ..analysis.result import TestResult
-from .document import Block, Column, Heading, Line, Table
-from .format import NONE, bytes_, count, seconds, three
-
-HEADING = "Operator's work while nothing changes"
+from .document import Block, Column, Heading, Line, Table, cell
+from .format import bytes_, count, seconds, three
 
 _SHOWN = 3
 """Windows with a row: the longest; result.json has all."""
@@ -32,32 +30,30 @@ def idle(test: TestResult) -> Iterator[Block]:
         return
     shown = test.idle[:_SHOWN]
     allocations = any(one.allocated_bytes is not None for one in shown)
-    yield Heading(HEADING)
+    yield Heading("Operator's work while nothing changes")
     names = ["window", "CPU", "reconciles", *(name for name, _ in _KINDS), *(["allocated"] if allocations else [])]
     yield Table(
         [Column("phase"), *(Column(name, figures=True) for name in names)],
         [_cells(one, allocations=allocations) for one in shown],
     )
-    yield from (Line(text, "quiet") for text in sentences(test))
+    yield from (Line(text, "quiet") for text in _sentences(test))
 
 
 def _cells(window: IdleWindow, *, allocations: bool) -> list[str]:
-    cells = [
+    reconciles = sum(one.count for one in window.reconciles) if window.reconciles else None
+    return [
         window.phase,
-        seconds(window.seconds),
-        NONE if window.cpu_s is None else seconds(window.cpu_s),
-        count(sum(one.count for one in window.reconciles)) if window.reconciles else NONE,
-        *(count(sum(window.requests.get(kind, 0) for kind in kinds)) for _, kinds in _KINDS),
+        cell(window.seconds, seconds),
+        cell(window.cpu_s, seconds),
+        cell(reconciles, count),
+        *(cell(sum(window.requests.get(kind, 0) for kind in kinds), count) for _, kinds in _KINDS),
+        *([cell(window.allocated_bytes, bytes_)] if allocations else []),
     ]
-    allocated = window.allocated_bytes
-    return [*cells, NONE if allocated is None else bytes_(allocated)] if allocations else cells
 
 
-def sentences(test: TestResult) -> Iterator[str]:
+def _sentences(test: TestResult) -> Iterator[str]:
     """Yield the extrapolation, what is periodic, and the periods that the windows were too short for."""
     windows = test.idle[:_SHOWN]
-    if not windows:
-        return
     main = next((one for one in windows if one.rested), windows[0])
     a_day = list(_a_day(main))
     kind = test.objects_resource.partition(".")[0] or "objects"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..analysis.result import FamilySummary, FamilyVerdict, TargetSummary
-from .document import Block, Column, Heading, Item, Line, Table
+from .document import Block, Column, Heading, Item, Line, Table, cell
 from .format import NONE, count, figure, milliseconds, percent
 
 OPERATOR = "operator"
@@ -20,20 +20,25 @@ def metrics(targets: Sequence[TargetSummary]) -> Iterator[Block]:
     """Yield a row for each endpoint, and the operator's own families; nothing where no endpoint was scraped."""
     if not targets:
         return
-    yield Heading("Metrics endpoints")
-    columns = [Column("target"), *(Column(name, figures=True) for name in _HEADINGS)]
     shown = targets[:_TARGETS_SHOWN]
-    yield Table(
-        columns,
-        [[target.target, *_cells(target)] for target in shown],
-        tones=["doubt" if target.failure or target.retyped else "" for target in shown],
-    )
+    yield from endpoints(shown)
     if len(targets) > len(shown):
         yield Line(f"and {len(targets) - len(shown)} more in result.json", "quiet")
-    for target in shown:
-        for text in marks(target):
+    operator = next((target for target in shown if target.target == OPERATOR), None)
+    if operator is not None and (operator.own or operator.verdicts):
+        yield Heading("The operator's own metrics")
+        yield from families(operator, _OWN_SHOWN)
+
+
+def endpoints(targets: Sequence[TargetSummary]) -> Iterator[Block]:
+    """Yield a row for each endpoint, and the caveats of its figures."""
+    yield Heading("Metrics endpoints")
+    columns = [Column("target"), *(Column(name, figures=True) for name in _HEADINGS)]
+    rows = [[target.target, *_cells(target)] for target in targets]
+    yield Table(columns, rows, tones=["doubt" if target.failure or target.retyped else "" for target in targets])
+    for target in targets:
+        for text in _marks(target):
             yield Item(f"{target.target} {text}", "doubt")
-    yield from _own(shown)
 
 
 _HEADINGS = ("up", "scrapes", "families", "series first", "last", "most", "took", "p99")
@@ -41,18 +46,18 @@ _HEADINGS = ("up", "scrapes", "families", "series first", "last", "most", "took"
 
 def _cells(target: TargetSummary) -> list[str]:
     return [
-        percent(target.up_share),
-        count(target.scrapes),
-        _count(target.families if target.scrapes else None),
-        _count(target.series_first),
-        _count(target.series_last),
-        _count(target.series_peak),
-        NONE if target.took_p50_ms is None else milliseconds(target.took_p50_ms),
-        NONE if target.took_p99_ms is None else milliseconds(target.took_p99_ms),
+        cell(target.up_share, percent),
+        cell(target.scrapes, count),
+        cell(target.families if target.scrapes else None, count),
+        cell(target.series_first, count),
+        cell(target.series_last, count),
+        cell(target.series_peak, count),
+        cell(target.took_p50_ms, milliseconds),
+        cell(target.took_p99_ms, milliseconds),
     ]
 
 
-def marks(target: TargetSummary) -> Iterator[str]:
+def _marks(target: TargetSummary) -> Iterator[str]:
     """Yield caveats of an endpoint's figures."""
     if target.failure:
         yield failed(target)
@@ -72,32 +77,25 @@ def failed(target: TargetSummary) -> str:
     return f"did not answer {percent(1 - target.up_share)} of the time, last: {target.failure}"
 
 
-def _own(targets: Sequence[TargetSummary]) -> Iterator[Block]:
-    operator = next((target for target in targets if target.target == OPERATOR), None)
-    if operator is None or not (operator.own or operator.verdicts):
-        return
-    yield Heading("The operator's own metrics")
+def families(target: TargetSummary, most: int | None = None) -> Iterator[Block]:
+    """Yield an endpoint's own families, at most so many, and how they relate to others."""
     columns = [Column("family"), Column("type"), *(Column(name, figures=True) for name in _OWN_HEADINGS)]
-    rows = [[one.family, one.type, *_own_cells(one)] for one in operator.own]
-    if kinds := verdicts_of(operator):
+    rows = [[one.family, one.type, *_own_cells(one)] for one in target.own]
+    if target.verdicts:
+        kinds = {verdict.family: verdict.kind for verdict in target.verdicts}
         columns.append(Column("by value"))
-        rows = [[*row, _kind(kinds.get(row[0]))] for row in rows]
-    yield Table(columns, rows[:_OWN_SHOWN])
-    if len(rows) > _OWN_SHOWN:
-        yield Line(f"and {len(rows) - _OWN_SHOWN} more on the page and in result.json", "quiet")
-    for verdict in _telling(operator)[:_OWN_SHOWN]:
-        yield Item(in_words(verdict), "doubt" if verdict.refused else "")
+        rows = [[*row, kinds.get(row[0], NONE)] for row in rows]
+    yield Table(columns, rows[:most])
+    if len(rows) > len(rows[:most]):
+        yield Line(f"and {len(rows) - len(rows[:most])} more on the page and in result.json", "quiet")
+    for verdict in _telling(target)[:most]:
+        yield Item(_in_words(verdict), "doubt" if verdict.refused else "")
 
 
 _OWN_HEADINGS = ("series first", "last", "most", "value first", "last", "max")
 
 
-def verdicts_of(target: TargetSummary) -> dict[str, FamilyVerdict]:
-    """Return family → its relation to the others; empty where families were not analysed."""
-    return {verdict.family: verdict for verdict in target.verdicts}
-
-
-def in_words(verdict: FamilyVerdict) -> str:
+def _in_words(verdict: FamilyVerdict) -> str:
     """Return a family's relation to another one, with the evidence."""
     own = ", the operator's own too" if verdict.of_own else ""
     instead = f"; ask for {verdict.query}" if verdict.query else ""
@@ -109,17 +107,7 @@ def _telling(target: TargetSummary) -> list[FamilyVerdict]:
     return sorted((verdict for verdict in target.verdicts if verdict.other), key=lambda one: not one.refused)
 
 
-def _kind(verdict: FamilyVerdict | None) -> str:
-    return NONE if verdict is None else verdict.kind
-
-
 def _own_cells(family: FamilySummary) -> list[str]:
+    series = (family.series_first, family.series_last, family.series_peak)
     values = (family.value_first, family.value_last, family.value_max)
-    return [
-        *map(count, (family.series_first, family.series_last, family.series_peak)),
-        *map(figure, values),
-    ]
-
-
-def _count(value: int | None) -> str:
-    return NONE if value is None else count(value)
+    return [*(cell(number, count) for number in series), *(cell(value, figure) for value in values)]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..analysis.phase_result import ApiRow, FaultsResult, PhaseResult
 from ..analysis.result import TestResult
-from .document import Block, Column, Gap, Heading, Item, Line, Table, Tone
+from .document import Block, Column, Gap, Heading, Item, Line, Table, Tone, cell
 from .format import NONE, count, milliseconds, percent, seconds, three
 from .summary import OWN_COUNT, OWN_COUNT_HOLDS
 
@@ -35,14 +35,17 @@ _FEW = 10
 
 def traffic(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     """Yield requests by phase, identity and verb; the operator's own count where there is no audit log."""
-    counted = [phase for phase in phases if phase.traffic_source == "metrics"]
+    counted = list(own_count(phases))
     if any(phase.api for phase in phases) or not counted:
         yield from _logged(phases)
-    if counted:
-        yield from _own_count(counted)
+    yield from counted
 
 
-def _own_count(phases: Sequence[PhaseResult]) -> Iterator[Block]:
+def own_count(phases: Sequence[PhaseResult]) -> Iterator[Block]:
+    """Yield the operator's requests by its own count; nothing where no phase has it."""
+    phases = [phase for phase in phases if phase.traffic_source == "metrics"]
+    if not phases:
+        return
     seen = {row.method for phase in phases for row in phase.client_requests}
     methods = [method for method in _METHODS if method in seen] + sorted(seen - set(_METHODS))
     rows = []
@@ -51,9 +54,8 @@ def _own_count(phases: Sequence[PhaseResult]) -> Iterator[Block]:
         for row in phase.client_requests:
             by_method[row.method] += row.count
         refused = sum(row.count for row in phase.client_requests if not row.code.startswith(("2", "1", "3")))
-        rows.append(
-            [phase.name, count(by_method.total()), *(count(by_method[method]) for method in methods), count(refused)]
-        )
+        numbers = (by_method.total(), *(by_method[method] for method in methods), refused)
+        rows.append([phase.name, *(cell(number, count) for number in numbers)])
     yield Heading(f"Operator's requests by its own {OWN_COUNT}")
     names = ("all", *methods, "refused")
     yield Table([Column("phase"), *(Column(name, figures=True) for name in names)], rows)
@@ -131,7 +133,7 @@ def per_object(test: TestResult) -> Iterator[Block]:
     rows = []
     for phase in phases:
         by_verb = _by_verb(_rows_of(phase, OPERATOR))
-        rows.append([phase.name, *(three(by_verb[verb] / test.objects) for verb in verbs)])
+        rows.append([phase.name, *(cell(by_verb[verb] / test.objects, three) for verb in verbs)])
     kind = test.objects_resource.partition(".")[0]
     yield Heading(f"Operator's requests for each of {count(test.objects)} {kind}")
     yield Table([Column("phase"), *(Column(verb, figures=True) for verb in verbs)], rows)
@@ -201,25 +203,25 @@ def _verbs(rows: Iterable[ApiRow]) -> list[str]:
     return [verb for verb in _VERBS if verb in seen] + sorted(seen - set(_VERBS))
 
 
-HEADING = "API faults"
-
-COLUMNS = ("phase", "fault", "number", "met by")
-REACTIONS = ("phase", "made again", "delay", "longest", "Retry-After kept", "watches reopened", "recovered after")
+_REACTIONS = ("phase", "made again", "delay", "longest", "Retry-After kept", "watches reopened", "recovered after")
 
 _KINDS_SHOWN = 4
 
 
 def faults(phases: Sequence[PhaseResult]) -> Iterator[Block]:
     """Yield the faults of each phase and what followed; nothing where none were in force."""
-    met = rows(phases)
+    met = _fault_rows(phases)
     if not any(phase.faults for phase in phases):
         return
-    yield Heading(HEADING)
+    yield Heading("API faults")
     if met:
-        columns = [Column(name, figures=index == 2, wraps=index == 3) for index, name in enumerate(COLUMNS)]
+        columns = [Column("phase"), Column("fault"), Column("number", figures=True), Column("met by", wraps=True)]
         yield Table(columns, met)
-    yield Table([Column(name, figures=index > 0) for index, name in enumerate(REACTIONS)], reactions(phases))
-    for line in settings(phases):
+    yield Table(
+        [Column(name, figures=index > 0) for index, name in enumerate(_REACTIONS)],
+        [[phase.name, *_reaction(phase.faults)] for phase in phases if phase.faults is not None],
+    )
+    for line in _settings(phases):
         yield Item(line, "quiet")
 
 
@@ -234,7 +236,7 @@ def line(phases: Sequence[PhaseResult]) -> str:
     return f"API faults: {'; '.join(parts)}" if parts else ""
 
 
-def rows(phases: Sequence[PhaseResult]) -> list[list[str]]:
+def _fault_rows(phases: Sequence[PhaseResult]) -> list[list[str]]:
     """Return a row for each kind of fault in each phase."""
     found = []
     for phase in phases:
@@ -245,13 +247,9 @@ def rows(phases: Sequence[PhaseResult]) -> list[list[str]]:
             members.sort(reverse=True)
             shown = [f"{count(number)} {what}" for number, what in members[:_KINDS_SHOWN]]
             more = [f"{len(members) - len(shown)} more kinds"] if len(members) > len(shown) else []
-            found.append([phase.name, kind, count(sum(number for number, _ in members)), ", ".join(shown + more)])
+            number = cell(sum(number for number, _ in members), count)
+            found.append([phase.name, kind, number, ", ".join(shown + more)])
     return found
-
-
-def reactions(phases: Sequence[PhaseResult]) -> list[list[str]]:
-    """Return a row for each phase with faults: what the operator did about them."""
-    return [[phase.name, *_reaction(phase.faults)] for phase in phases if phase.faults is not None]
 
 
 def _reaction(one: FaultsResult) -> list[str]:
@@ -260,11 +258,11 @@ def _reaction(one: FaultsResult) -> list[str]:
         made_again = f"{count(one.repeated)} of {count(one.repeated + one.not_repeated)}"
     return [
         made_again,
-        NONE if one.delay_p50_s is None else seconds(one.delay_p50_s),
-        NONE if one.delay_max_s is None else seconds(one.delay_max_s),
+        cell(one.delay_p50_s, seconds),
+        cell(one.delay_max_s, seconds),
         NONE if one.waits_ignored is None else _share(one.waits_asked - one.waits_ignored, one.waits_asked),
         NONE if one.watches_reopened is None else _share(one.watches_reopened, one.watches_cut),
-        NONE if one.recovery_s is None else seconds(one.recovery_s),
+        cell(one.recovery_s, seconds),
     ]
 
 
@@ -272,7 +270,7 @@ def _share(part: int, whole: int) -> str:
     return f"{count(part)} of {count(whole)}" if whole else NONE
 
 
-def settings(phases: Sequence[PhaseResult]) -> Iterator[str]:
+def _settings(phases: Sequence[PhaseResult]) -> Iterator[str]:
     """Yield what was in force in each phase."""
     for phase in phases:
         if phase.faults is not None:

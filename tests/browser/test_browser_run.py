@@ -140,7 +140,7 @@ def test_a_chart_has_a_table(reader: Reader, run_page: Path) -> None:
 
 def test_traffic_is_sorted_and_filtered(reader: Reader, run_page: Path) -> None:
     reader.open(run_page)
-    table = "#t0-api table"
+    table = "#t0-api .filterable"
     counts = f"{table} tbody tr:not([hidden]) td:nth-child(6)"
     reader.go_to(table)
     reader.find(f"{table} th:nth-child(6) button").click()

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import msgspec
 
-from ...analysis import figures
 from ...analysis.bottlenecks.attribution import ACROSS, AT_MOST
 from ...analysis.phase_result import CpuResult, PhaseResult
 from ...analysis.result import TestResult
@@ -29,6 +28,8 @@ from .. import (
     bottleneck_table,
     checks_table,
     comparison_table,
+    cycles_table,
+    document,
     findings_table,
     format,
     idle_table,
@@ -37,7 +38,6 @@ from .. import (
     traffic_table,
 )
 from ..comparison_table import SINGLE
-from ..document import Table
 from ..run_report import how_far, interval
 from . import tiles
 from .profiles import link
@@ -196,17 +196,21 @@ def environment() -> jinja2.Environment:
         "by_verdict": checks_table.by_verdict,
         "sums": checks_table.sums,
         "finding_sums": findings_table.sums,
-        "faults": traffic_table,
         "ACROSS": ACROSS,
         "AT_MOST": AT_MOST,
         "how_far": how_far,
-        "target_marks": metric_table.marks,
-        "verdicts_of": metric_table.verdicts_of,
-        "verdict_in_words": metric_table.in_words,
+        "html": document.html,
+        "all_workers": bottleneck_table.all_workers,
+        "cycles": cycles_table.cycles,
+        "endpoints": metric_table.endpoints,
+        "families": metric_table.families,
+        "faults": traffic_table.faults,
+        "idle": idle_table.idle,
+        "own_count": traffic_table.own_count,
+        "per_object": traffic_table.per_object,
+        "noop_lines": summary.noop_lines,
+        "work_alone": comparison_table.work_alone,
         "interval": interval,
-        "noop": figures.noop,
-        "OWN_COUNT": summary.OWN_COUNT,
-        "OWN_COUNT_HOLDS": summary.OWN_COUNT_HOLDS,
         "cpu_cell": summary.cpu_cell,
         "scraped_note": summary.scraped_note,
         "processes": processes,
@@ -214,26 +218,15 @@ def environment() -> jinja2.Environment:
         "not_measured": not_measured,
         "fact": format.fact,
         "values": format.fact_values,
-        "work_rows": comparison_table.work_rows,
-        "work_columns": comparison_table.work_columns,
-        "WORK_HEADING": comparison_table.WORK_HEADING,
         "link": link,
         "change": comparison_table.ratio,
         "legend": comparison_table.legend,
         "span_of": span_of,
         "dominating": traffic_table.dominating,
-        "idle_table": _idle_table,
-        "idle_sentences": idle_table.sentences,
-        "IDLE_HEADING": idle_table.HEADING,
         "evidence_heading": bottleneck_table.heading,
         "stack_lines": bottleneck_table.stack_lines,
     }
     return found
-
-
-def _idle_table(test: TestResult) -> Table | None:
-    """Return the table of the operator's work while nothing changes; None without an idle window."""
-    return next((block for block in idle_table.idle(test) if isinstance(block, Table)), None)
 
 
 def _shown(value: Any) -> Any:

@@ -24,18 +24,22 @@ from pytest_grovescale.analysis.profiles.comparison import (
 from pytest_grovescale.analysis.run_metrics import units_of
 from pytest_grovescale.report import document
 from pytest_grovescale.report.comparison_table import (
-    WORK_HEADING,
     answer,
     blocks,
     ratio,
     rows,
     sections,
-    work_rows,
+    work_alone,
 )
 from pytest_grovescale.report.html.page import Background, render_comparison
 from tests.golden import masked
 
 from .sample import MACHINE
+
+
+def work_rows(*of: Comparison) -> list[list[str]]:
+    (table,) = (block for block in work_alone(of) if isinstance(block, document.Table))
+    return [list(row) for row in table.rows]
 
 
 def render(*of: Any, width: int = 100, color: bool = False) -> str:
@@ -352,20 +356,20 @@ def test_work_in_parallel_stands_beside_the_work_alone_and_a_difference_is_said(
     assert "17.8 in parallel, 15.6 alone (+14 %)" in warning
     assert warning.endswith(": --sequential")
     assert not any("work of optimized differs" in text for text in found.warnings)
-    assert "\n".join(row[0] for row in work_rows([found])) == snapshot(name="rows")
-    assert [tuple(row[1:]) for row in work_rows([found])] == [
+    assert "\n".join(row[0] for row in work_rows(found)) == snapshot(name="rows")
+    assert [tuple(row[1:]) for row in work_rows(found)] == [
         ("17.8", "15.6", "+14.3 %", "17.8", "17.6", "+1.3 %"),
         ("5.10", "5.00", "+2.0 %", "5.10", "5.00", "+2.0 %"),
     ]
     for text in (render([found], width=200), render_markdown([found]), render_comparison([found], Background())):
-        assert WORK_HEADING in text
+        assert "in parallel and alone" in text
         assert text.count("work of baseline differs") == 1
 
 
 def test_runs_that_had_the_machine_to_themselves_have_no_such_table() -> None:
     for found in (in_parallel(DEPLOY), deploy()):
         assert not found.alone
-        assert WORK_HEADING not in render_markdown([found])
+        assert "in parallel and alone" not in render_markdown([found])
 
 
 def test_a_lone_run_that_is_broken_or_counts_no_objects() -> None:
@@ -373,7 +377,7 @@ def test_a_lone_run_that_is_broken_or_counts_no_objects() -> None:
     broken = msgspec.structs.replace(alone(api__deploy=1.0), broken="deploy: timeout")
     uncounted = msgspec.structs.replace(alone(api__deploy=17_000.0), objects=None)
     found = compare(WORK, recorded, alone={"a": broken, "b": uncounted}, machine=MACHINE)
-    assert [tuple(row) for row in work_rows([found])] == [
+    assert [tuple(row) for row in work_rows(found)] == [
         ("requests by the operator, deploy", "–", "–", "–", "17,837", "17,000", "+4.9 %")
     ]
 

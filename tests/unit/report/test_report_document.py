@@ -1,6 +1,9 @@
-"""The document model: any text in any block stands in its place in a terminal and in Markdown, and breaks neither."""
+"""The document model: any text in any block stands in its place in a terminal, in Markdown and on a page."""
 
 from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,9 +20,12 @@ from pytest_grovescale.report.document import (
     Line,
     Table,
     Verbatim,
+    cell,
+    html,
     markdown,
     text,
 )
+from pytest_grovescale.report.format import plain, seconds
 
 WORD = st.text("ab c|`*_<>#[]()-+=.!\\~\n\t1", max_size=12).map(lambda word: f"{word} x")
 TONE = st.sampled_from(("", "strong", "good", "bad", "doubt", "quiet"))
@@ -80,3 +86,48 @@ def test_rows_that_decide_have_a_bold_verdict_where_there_are_no_colours() -> No
 
 def test_a_log_stands_as_it_is() -> None:
     assert markdown([Verbatim("a *b* | c")]) == "    a *b* | c\n"
+
+
+class Page(HTMLParser):
+    """What a browser finds in a part of a page: its elements, and the text in each."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.open: list[str] = []
+        self.texts: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.opened.append(tag)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag, "each element ends where it began"
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+@given(st.lists(BLOCK, max_size=8))
+def test_a_page_has_every_block_and_no_other(blocks: list[Block]) -> None:
+    page = Page(html(blocks, level=4))
+    assert not page.open
+    tables = [block for block in blocks if isinstance(block, Table)]
+    assert page.opened.count("h4") == sum(isinstance(block, Heading) for block in blocks)
+    assert page.opened.count("table") == len(tables)
+    assert page.opened.count("li") == sum(isinstance(block, Item | File) for block in blocks)
+    assert page.opened.count("p") == sum(isinstance(block, Answer | Line) for block in blocks)
+    assert page.opened.count("tr") == sum(len(table.rows) + 1 for table in tables)
+    assert set(page.opened) <= {"h4", "span", "div", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "p"}
+    for block in blocks:
+        if isinstance(block, Line | Answer):
+            assert plain(block.text) in page.texts
+
+
+def test_a_page_sorts_figures_by_their_values_and_those_not_measured_first() -> None:
+    rows = [["a", cell(61.0, seconds)], ["b", cell(0.2, seconds)], ["c", cell(None, seconds)]]
+    page = html([Heading("Times"), Table([Column("what"), Column("took", figures=True)], rows)])
+    assert re.findall(r'data-value="([^"]*)">([^<]*)<', page) == [("61.0", "61.0 s"), ("0.2", "200 ms"), ("", "–")]
+    assert 'aria-label="Times: took"' in page

@@ -58,7 +58,7 @@ def squeezed(text: str) -> list[str]:
 
 def notes(page: str) -> str:
     """Return what stands below the tables of a page, a line each."""
-    return "\n".join(unescape(note) for note in re.findall(r'<p class="note[^"]*">(.*?)</p>', page))
+    return "\n".join(unescape(note) for note in re.findall(r'<(?:p|li) class="note[^"]*">(.*?)</(?:p|li)>', page))
 
 
 def test_the_terminal_has_a_row_for_each_target(snapshot: SnapshotAssertion) -> None:
@@ -107,7 +107,7 @@ def test_each_own_family_has_its_verdict_everywhere(snapshot: SnapshotAssertion)
     whole = msgspec.structs.replace(RESULT, tests=(test,))
     assert "| my\\_errors\\_total | counter | 24 | 24 | 24 | – | – | – | novel |" in render_markdown(whole)
     assert f"- {reported}".replace("_", chr(92) + "_") in render_markdown(whole)
-    assert f"{reported}</p>" in render_run(whole)
+    assert f"{reported}</li>" in render_run(whole)
 
 
 def test_one_that_failed_at_last_is_reported_of(snapshot: SnapshotAssertion) -> None:
@@ -189,9 +189,10 @@ def with_workers(*rows: WorkerRow) -> TestResult:
 def test_the_page_has_the_workers_of_every_controller(snapshot: SnapshotAssertion) -> None:
     page = render_run(msgspec.structs.replace(RESULT, tests=(with_workers(WAITS, IDLE, UNKNOWN),)))
     shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
-    assert "deploy set 5 100 % 5.00 0.250 0.003 95 20.1 s 40.5 s" in shown
-    assert "deploy clique 5 2.0 % – 1.00 – – – 0 s" in shown
-    assert "group 2 scrapes are too few – 70 % – – – – – –" in shown
+    assert "deploy set 5 100 % 0.250/s 0.003 95 20.1 s 40.5 s" in shown
+    assert "deploy clique 5 2.0 % 1.00/s – – – 0 s" in shown
+    assert "deploy group – 70 % – – – – –" in shown
+    assert f"group in deploy: {UNKNOWN.problem}" in shown
     (blocked,) = (note for note in notes(page).splitlines() if "blocked" in note)
     assert blocked == snapshot
     assert "40.5 s of deploy" in blocked

@@ -123,7 +123,7 @@ def test_the_page_says_the_same(snapshot: SnapshotAssertion) -> None:
     text = page(TEST)
     said = [unescape(re.sub(r"<[^>]+>", "", line)).strip() for line in text.splitlines()]
     for name, part in (
-        ("reservation", "No audit log: "), ("heading", "by its own count"), ("restart", "container restarted")
+        ("reservation", "No audit log: "), ("heading", "requests by its own"), ("restart", "container restarted")
     ):  # fmt: skip
         assert "\n".join(line for line in said if part in line) == snapshot(name=name)
     assert "2.50 ± 0.06 s" in text
@@ -135,7 +135,7 @@ def test_a_run_with_a_log_has_no_reservation() -> None:
     audited = msgspec.structs.replace(PHASE, audit_complete=True, traffic_source="audit", missing={}, incidents=())
     test = msgspec.structs.replace(TEST, audited=True, phases=(audited,))
     assert "No audit log" not in run_report.render_test(test)
-    assert "own count" not in page(test)
+    assert "requests by its own" not in page(test)
 
 
 def test_cpu_is_shown_as_exactly_as_it_is_known() -> None:
