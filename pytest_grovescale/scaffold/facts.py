@@ -17,7 +17,9 @@ _NOT_ENTERED = {"vendor", "node_modules", "testdata", "third_party", "bin", "dis
 _OF_TESTS = {"test", "tests", "e2e"}
 _NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
 _SUFFIXES = {".go", ".py", ".js", ".mjs", ".cjs", ".yaml", ".yml", ".json", ".toml", ".txt"}
-_YAML = (".yaml", ".yml", ".json")
+YAML = (".yaml", ".yml", ".json")
+UP = "../../"
+"""The project's folder as seen from its scale tests."""
 _LARGEST_BYTES = 4_000_000
 _MOST_FILES = 20_000
 
@@ -117,7 +119,7 @@ def is_template(path: str, files: Mapping[str, str]) -> bool:
 
 def _objects(files: Mapping[str, str]) -> Iterator[Found]:
     for path, text in files.items():
-        if not path.endswith(_YAML) or "apiVersion" not in text or is_template(path, files):
+        if not path.endswith(YAML) or "apiVersion" not in text or is_template(path, files):
             continue
         try:
             manifests = parse(text, path)

@@ -20,14 +20,14 @@ from ..operator.manifests import CRD, Object
 from ..operator.schema import NAME
 from . import custom_resources, deployment, interpreted, program
 from .custom_resources import CustomResource, Milestone, Reference, Sample
-from .facts import Facts, Found
+from .facts import UP, YAML, Facts
 from .program import Program
+from .rbac import may_create, rbac
 
 FOLDER = "tests/scale"
 WORKFLOW = ".github/workflows/scale.yml"
 TRIGGER = "grovescale.io/reconcile-trigger"
 GUESS = "guess: "
-_UP = "../../"
 _KUSTOMIZED = "config/default/kustomization.yaml"
 """kubebuilder's installation as a whole."""
 _IN_LINES = ("command", "env", "pod")
@@ -156,12 +156,12 @@ def _ordered(facts: Facts, resources: Sequence[CustomResource], found: Program) 
 
 
 def _definition(facts: Facts, resources: Sequence[CustomResource], primary: CustomResource, found: Program) -> str:
-    rbac, of_rbac = ("", []) if found.manifests else _rbac(facts, resources, found)
+    rights, of_rights = ("", []) if found.manifests else rbac(facts, resources, found)
     metrics: dict[str, Any] = {"url": found.metrics}
     guesses = {field: list(texts) for field, texts in found.guesses.items()}
     if found.secure_metrics:
         metrics |= {"token": True, "insecure_skip_verify": True}
-    guesses["rbac"] = of_rbac
+    guesses["rbac"] = of_rights
     fields: dict[str, Any] = {
         "name": _name(facts),
         "build": list(found.build),
@@ -169,8 +169,8 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
         "pod": _pod(facts, found),
         "env": dict(found.env),
         "crds": _crd_paths(facts, resources),
-        "rbac": rbac,
-        "webhooks": [_UP + file for file in found.webhooks],
+        "rbac": rights,
+        "webhooks": [UP + file for file in found.webhooks],
         "webhook_port": found.webhook_port,
         "readiness": {"url": found.readiness} if found.readiness else {},
         "metrics": metrics if found.metrics else {},
@@ -190,7 +190,7 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
             continue
         parts += [f"# {said[field]}\n"] if field in said else []
         parts += [f"# {GUESS}{text}\n" for text in guesses.pop(field, [])]
-        parts.append(_field(field, value, block=field in _IN_LINES or (field == "rbac" and isinstance(rbac, list))))
+        parts.append(_field(field, value, block=field in _IN_LINES or (field == "rbac" and isinstance(rights, list))))
     # Guesses of fields that are not written stand at the end.
     parts += [f"# {GUESS}{text}\n" for texts in guesses.values() for text in texts]
     return "".join(parts)
@@ -207,7 +207,7 @@ def _pod(facts: Facts, found: Program) -> dict[str, Any]:
         if "metrics" in str(port.get("name", ""))
     ]
     # A folder of an installation: Namespace, ServiceAccount and roles stand beside the Deployment.
-    sources = [_UP + _folder_of(facts, file) for file in found.manifests]
+    sources = [UP + _folder_of(facts, file) for file in found.manifests]
     return {"manifests": sources, **({"metrics": {"port": ports[0]}} if ports else {})}
 
 
@@ -235,93 +235,10 @@ def _crd_paths(facts: Facts, resources: Sequence[CustomResource]) -> list[str]:
     paths: dict[str, None] = {}
     for file in files:
         folder = str(PurePosixPath(file).parent)
-        inside = [path for path in facts.files if str(PurePosixPath(path).parent) == folder and path.endswith(_YAML)]
+        inside = [path for path in facts.files if str(PurePosixPath(path).parent) == folder and path.endswith(YAML)]
         whole = folder != "." and set(inside) <= files.keys()
-        paths[_UP + (folder if whole else file)] = None
+        paths[UP + (folder if whole else file)] = None
     return list(paths)
-
-
-_YAML = (".yaml", ".yml", ".json")
-_OF_USERS = re.compile(r"(editor|viewer|admin|metrics-reader|auth|proxy|aggregate|view|edit)[-_]?(role)?$")
-_REVIEWS: list[Object] = [
-    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
-]
-"""What a server needs that authorizes the readers of its metrics at the API server."""
-_EVERYTHING: list[Object] = [
-    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-    {"nonResourceURLs": ["*"], "verbs": ["*"]},
-]
-
-
-def _rbac(
-    facts: Facts, resources: Sequence[CustomResource], found: Program
-) -> tuple[str | list[str | Object], list[str]]:
-    """Return the files with the operator's roles, or its rules; and what of that is guessed."""
-    groups = {resource.group for resource in resources}
-    reads = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}] if found.secure_metrics else []
-    if bound := _bound(facts, groups, elects_leader=found.elects_leader):
-        return _sources(bound, reads), []
-    ranked = sorted(facts.of_kind("ClusterRole", "Role"), key=lambda role: _rank(role, groups))
-    if ranked and _covers(ranked[0], groups):
-        same = [role for role in ranked if _rank(role, groups)[:3] == _rank(ranked[0], groups)[:3]]
-        others = [file for file in dict.fromkeys(role.file for role in same) if file != ranked[0].file]
-        guesses = [f"roles in {', '.join(others)} may belong to it, too"] if others else []
-        return _sources([ranked[0].file], reads + (_REVIEWS if reads else [])), guesses
-    if rules := program.rules_of_markers(found.text):
-        return [*rules, *reads, *(_REVIEWS if reads else [])], []
-    return [*_EVERYTHING], ["no role was found that grants the operator its rights: here it may do anything"]
-
-
-def _sources(files: Sequence[str], rules: Sequence[Object]) -> str | list[str | Object]:
-    paths: list[str | Object] = [_UP + file for file in files]
-    if len(paths) == 1 and not rules and isinstance(paths[0], str):
-        return paths[0]
-    return [*paths, *rules]
-
-
-def _bound(facts: Facts, groups: set[str], *, elects_leader: bool) -> list[str]:
-    """Return the files of one ServiceAccount's bindings and of the roles that these name.
-
-    ``elects_leader``: with the rights for that. Empty where none of the roles covers the project's groups.
-    """
-    roles = {(role.kind, role.name): role for role in facts.of_kind("ClusterRole", "Role")}
-    accounts: dict[tuple[str, str], list[Found]] = {}
-    for binding in facts.of_kind("ClusterRoleBinding", "RoleBinding"):
-        for subject in binding.object.get("subjects") or []:
-            if subject.get("kind") == "ServiceAccount" and (elects_leader or "leader" not in binding.name):
-                account = (str(subject.get("namespace", "")), str(subject.get("name", "")))
-                accounts.setdefault(account, []).append(binding)
-    for bindings in accounts.values():
-        refs = [binding.object.get("roleRef") or {} for binding in bindings]
-        named = [roles.get((str(ref.get("kind")), str(ref.get("name")))) for ref in refs]
-        if any(role is not None and _covers(role, groups) for role in named):
-            files = [file for each, role in zip(bindings, named, strict=True) for file in _files(each, role)]
-            return list(dict.fromkeys(files))
-    return []
-
-
-def _files(binding: Found, role: Found | None) -> list[str]:
-    return [binding.file] if role is None else [role.file, binding.file]
-
-
-def _rank(role: Found, groups: set[str]) -> tuple[object, ...]:
-    rules = role.object.get("rules") or []
-    return (
-        not _covers(role, groups),
-        bool(_OF_USERS.search(role.name)) or "aggregationRule" in role.object,
-        not role.file.startswith("config/rbac/"),
-        role.kind != "ClusterRole",
-        PurePosixPath(role.file).name not in ("role.yaml", "rbac.yaml", "clusterrole.yaml", "cluster_role.yaml"),
-        -len(rules),
-        role.file,
-    )
-
-
-def _covers(role: Found, groups: set[str]) -> bool:
-    """Return whether a role names one of the project's groups, or all."""
-    named = {group for rule in role.object.get("rules") or [] for group in rule.get("apiGroups") or []}
-    return bool(named & (groups | {"*"}))
 
 
 # ---- workload, test, workflow
@@ -417,22 +334,6 @@ def _owned(found: Program) -> set[str]:
     return set(re.findall(r"\bOwns\(\s*&\w+\.(\w+)\{", found.text))
 
 
-def _created(facts: Facts, resource: CustomResource, found: Program) -> set[str]:
-    """Return the resources that the operator's rights allow it to create, by their plural; without what ``*`` means."""
-    groups = {resource.group}
-    files = _bound(facts, groups, elects_leader=False)
-    roles = sorted(facts.of_kind("ClusterRole", "Role"), key=lambda role: _rank(role, groups))
-    if not files and roles and _covers(roles[0], groups):
-        files = [roles[0].file]
-    rules = [rule for role in roles if role.file in files for rule in role.object.get("rules") or []]
-    return {
-        str(plural)
-        for rule in rules or program.rules_of_markers(found.text)
-        if {"create", "*"} & set(rule.get("verbs") or [])
-        for plural in rule.get("resources") or []
-    }
-
-
 def _test(
     facts: Facts,
     resource: CustomResource,
@@ -442,7 +343,7 @@ def _test(
     others: Sequence[CustomResource],
 ) -> str:
     workload = _variable(resource)
-    owned, created = _owned(found), _created(facts, resource, found)
+    owned, created = _owned(found), may_create(facts, resource, found)
     runs_jobs = "Job" in owned or "jobs" in created
     deploy = custom_resources.milestones(resource, sample.object, found.text, workload, runs_jobs=runs_jobs)
     constants = []

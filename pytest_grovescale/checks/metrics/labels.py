@@ -15,9 +15,9 @@ from ...redaction import REDACTED
 from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
-from .names import ABBREVIATIONS, unit_in
 from .series import none_served
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
+from .units import ABBREVIATIONS, unit_in
 
 _SHAPES = {
     "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),

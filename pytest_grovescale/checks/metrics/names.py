@@ -1,7 +1,6 @@
 """Names and help texts of metric families: promlint's rules, each with what to write instead.
 
-Rules and units as in client_golang, prometheus/testutil/promlint/validations; base units:
-https://prometheus.io/docs/practices/naming/#base-units.
+Rules as in client_golang, prometheus/testutil/promlint/validations.
 """
 
 from __future__ import annotations
@@ -9,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import msgspec
 
@@ -19,41 +17,7 @@ from ..check import Outcome, at_most, first
 from ..run import Run
 from .families import Problem, Rule, Served, line, own, written
 from .target import OwnFamiliesCheck, unread
-
-BASE = ("amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "ratio", "seconds", "volts")
-
-OTHER = {
-    "minutes": "seconds",
-    "hours": "seconds",
-    "days": "seconds",
-    "weeks": "seconds",
-    "kelvins": "kelvin",
-    "fahrenheit": "celsius",
-    "rankine": "celsius",
-    "inches": "meters",
-    "yards": "meters",
-    "miles": "meters",
-    "bits": "bytes",
-    "calories": "joules",
-    "pounds": "grams",
-    "ounces": "grams",
-    "percent": "ratio",
-    "percentage": "ratio",
-}
-"""Unit → the base unit of the same quantity."""
-
-PREFIXES = (
-    *("pico", "nano", "micro", "milli", "centi", "deci", "deca", "hecto", "kilo", "mega", "giga", "tera", "peta"),
-    *("kibi", "mebi", "mibi", "gibi", "tebi", "pebi"),
-)
-
-ABBREVIATIONS = {
-    **dict.fromkeys(("s", "ms", "us", "ns", "sec", "m", "h", "d"), "seconds"),
-    **dict.fromkeys(("secs", "msec", "msecs", "millis", "usec", "usecs", "micros", "nanos", "mins", "hrs"), "seconds"),
-    **dict.fromkeys(("b", "kb", "mb", "gb", "tb", "pb", "kib", "mib", "gib", "tib"), "bytes"),
-    **dict.fromkeys(("pct", "perc"), "ratio"),
-}
-"""Abbreviated unit → the base unit that it most likely stands for."""
+from .units import ABBREVIATIONS, unit_in
 
 _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
 """Last words of a name that promise a duration."""
@@ -131,14 +95,6 @@ COUNTS = re.compile(r"(?:\[\w+\] )?(?:the )?(?:total |current )?(?:number|count)
 
 _TIMES = (1e9, 4.1e9)
 """2001 to 2100, in seconds since 1970."""
-
-
-class Unit(NamedTuple):
-    """A word of a name that is a unit."""
-
-    word: str
-    base: str
-    """The base unit of its quantity; may be the word itself."""
 
 
 class MetricNames(OwnFamiliesCheck, tag="metric_names", frozen=True, kw_only=True):
@@ -508,14 +464,3 @@ def _plural(word: str) -> str:
 
 def _snake(name: str) -> str:
     return _CAMEL.sub("_", name).lower()
-
-
-def unit_in(name: str) -> Unit | None:
-    """Return the first unit among the words of a name."""
-    for word in name.split("_"):
-        for prefix in ("", *PREFIXES):
-            rest = word.removeprefix(prefix)
-            base = rest if rest in BASE else OTHER.get(rest)
-            if word.startswith(prefix) and base is not None:
-                return Unit(word, base)
-    return None

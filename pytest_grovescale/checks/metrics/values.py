@@ -15,7 +15,8 @@ from itertools import pairwise
 
 from ...exposition.families import Series
 from .families import Problem, Rule, Served, number, written
-from .names import COUNTS, unit_in
+from .names import COUNTS
+from .units import unit_in
 
 LabelSet = tuple[tuple[str, str], ...]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.checks.metrics.families import Served
-from pytest_grovescale.checks.metrics.names import ABBREVIATIONS, BASE, OTHER, PREFIXES
 from pytest_grovescale.checks.metrics.names import problems as name_problems
+from pytest_grovescale.checks.metrics.units import ABBREVIATIONS, BASE, OTHER, PREFIXES
 from pytest_grovescale.exposition.families import Family, MetricType
 
 from .surfaces import family, problems, rules
