@@ -157,8 +157,8 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
 def _requested(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str]]:
     """Yield (in words, resource, how many objects) that the operator read or wrote after a touch, one by one."""
     asked: dict[str, set[ObjectId]] = defaultdict(set)
-    for one in seen.requests:
-        if one.name and touch.start <= one.received < touch.end:
+    for one in seen.requests_in(touch.start, touch.end):
+        if one.name:
             asked[one.resource].add(one.object)
     for resource, objects in asked.items():
         if resource in seen.lives:
@@ -169,8 +169,8 @@ def _out_of_proportion(seen: Observed) -> Iterator[Finding]:
     """Yield the phase in which most reconciles were made for each change of any object."""
     worst: tuple[float, Finding] | None = None
     for span in seen.spans:
-        changes = sum(one.changes and span.start <= one.received < span.end for one in seen.all_requests)
-        existing = _existing(seen, span.start, span.end)
+        changes = seen.changes.count(span.start, span.end)
+        existing = seen.existing(span.start, span.end)
         # In a phase that changes little, as triggers do, each change may concern all objects.
         if span.phase.outcome != "passed" or changes < max(_CHANGES, existing / 2) or seen.contended(span):
             continue
@@ -197,15 +197,6 @@ def _out_of_proportion(seen: Observed) -> Iterator[Finding]:
         yield worst[1]
 
 
-def _existing(seen: Observed, start: int, end: int) -> int:
-    """Return how many objects of all watched kinds existed in a time."""
-    return sum(
-        life.events[0].at <= end and ((gone := life.gone_at()) is None or gone >= start)
-        for lives in seen.lives.values()
-        for life in lives
-    )
-
-
 class _Interval(NamedTuple):
     """The time between two scrapes."""
 
@@ -222,10 +213,12 @@ def _growing(seen: Observed) -> Iterator[Finding]:
     """Yield the controller whose reconciles for each change grow with the number of objects, within the run."""
     if seen.target is None:
         return
-    controllers = set(seen.reconcile_counters.values())
-    for controller in sorted(controllers):
+    completed = sorted(one.completed for one in seen.all_requests if one.changes)
+    for controller in sorted(set(seen.reconcile_counters.values())):
         intervals = [
-            one for one in _intervals(seen, controller) if one.changes >= _CHANGES and one.objects and one.reconciles
+            one
+            for one in _intervals(seen, controller, completed)
+            if one.changes >= _CHANGES and one.objects and one.reconciles
         ]
         if len(intervals) < _INTERVALS:
             continue
@@ -255,15 +248,16 @@ def _together(intervals: list[_Interval]) -> float:
     return sum(one.reconciles for one in intervals) / sum(one.changes for one in intervals)
 
 
-def _intervals(seen: Observed, controller: str) -> Iterator[_Interval]:
-    """Yield the times between scrapes within a phase in which objects became no fewer."""
+def _intervals(seen: Observed, controller: str, completed: Sequence[int]) -> Iterator[_Interval]:
+    """Yield the times between scrapes within a phase in which objects became no fewer.
+
+    ``completed``: when all writes were answered, in order.
+    """
     target = seen.target
     if target is None:
         return
     series = [name for name, of in seen.reconcile_counters.items() if of == controller]
-    changed = sorted(one.completed for one in seen.all_requests if one.changes)
-    lives = [life for of_kind in seen.lives.values() for life in of_kind]
-    came, went = sorted(one.events[0].at for one in lives), sorted(filter(None, (one.gone_at() for one in lives)))
+    came, went = seen.came, seen.went
     kind = objects_of(seen.contents, controller, seen.begin, seen.end) or seen.objects
     phases = {span.phase.name for span in seen.spans if not span.phase.triggers}
     for scrape in range(1, len(target.moments)):
@@ -283,7 +277,7 @@ def _intervals(seen: Observed, controller: str) -> Iterator[_Interval]:
         if grown >= 0:
             yield _Interval(
                 max(0.0, asked),
-                bisect_left(changed, now.at) - bisect_left(changed, before.at),
+                bisect_left(completed, now.at) - bisect_left(completed, before.at),
                 bisect_left(came, now.at) - bisect_left(went, now.at),
             )
 
@@ -294,9 +288,10 @@ def _after_the_end(seen: Observed) -> Iterator[Finding]:
     if target is None or not seen.workload_gone:
         return
     # Each object that goes may wake its owner, and children go after it: the last of all kinds counts.
-    gone = max((at for of in seen.lives.values() for life in of if (at := life.gone_at()) and at < seen.end), default=0)
-    if not gone:
+    before = bisect_left(seen.went, seen.end)
+    if not before:
         return
+    gone = seen.went[before - 1]
     for controller in sorted(set(seen.reconcile_counters.values())):
         lives = [life for resource, of in seen.lives.items() for life in of if is_of(controller, resource)]
         if not lives or any(life.exists(seen.end) for life in lives):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen, Request
 from ..api_requests import category_of
 from ..audit_times import changes_object
@@ -20,6 +23,10 @@ ObjectId = tuple[str, str]
 """Namespace and name."""
 
 _LIMITED = 0.05
+
+_NOTHING: Mapping[str, str | int] = MappingProxyType({})
+
+_DELETION = "metadata.deletionTimestamp"
 
 
 class Sent(NamedTuple):
@@ -42,37 +49,71 @@ class Sent(NamedTuple):
     """Whether it is a LIST without a limit."""
     path: str
     """Of a request for no resource."""
-
-    @property
-    def object(self) -> ObjectId:
-        return self.namespace, self.name
-
-    @property
-    def what(self) -> str:
-        """Verb and resource: ``update podcliques.grove.io/status``."""
-        return f"{self.verb} {self.resource}" + (f"/{self.subresource}" if self.subresource else "")
+    what: str
+    """Verb and resource: ``update podcliques.grove.io/status``."""
+    object: ObjectId
 
     @property
     def refused(self) -> bool:
         return self.code >= 400
 
 
-def sent(one: Request, offset: int) -> Sent:
-    return Sent(
-        received=one.received_wall - offset,
-        completed=one.completed_wall - offset,
-        user=one.user,
-        verb=one.verb,
-        resource=one.qualified,
-        subresource=one.subresource,
-        namespace=one.namespace,
-        name=one.name,
-        code=one.code,
-        category=category_of(one),
-        changes=changes_object(one),
-        unlimited=one.unlimited,
-        path=one.path,
-    )
+def requests_read(requests: Sequence[Request], offset: Callable[[int], int]) -> list[Sent]:
+    """Return requests as rules read them. ``offset``: of the wall clock at a moment of the recorder's, ns."""
+    # Few differ in these: what follows from them is worked out once for each.
+    kinds: dict[tuple[str, str, str, str], tuple[str, Any, str]] = {}
+    found = []
+    for one in requests:
+        key = one.verb, one.group, one.resource, one.subresource
+        if (kind := kinds.get(key)) is None:
+            resource = one.qualified
+            what = f"{one.verb} {resource}" + (f"/{one.subresource}" if one.subresource else "")
+            kind = kinds[key] = resource, category_of(one), what
+        resource, category, what = kind
+        moved = offset(one.at)
+        namespace, name = one.namespace, one.name
+        found.append(
+            Sent(
+                one.received_wall - moved,
+                one.completed_wall - moved,
+                one.user,
+                one.verb,
+                resource,
+                one.subresource,
+                namespace,
+                name,
+                one.code,
+                category,
+                changes_object(one),
+                one.unlimited,
+                one.path,
+                what,
+                (namespace, name),
+            )
+        )
+    return found
+
+
+class Received:
+    """Requests in the order of the log, found by when they were received without a look at all of them."""
+
+    def __init__(self, sent: Sequence[Sent]) -> None:
+        self._sent = sent
+        times = [one.received for one in sent]
+        self._order = sorted(range(len(sent)), key=times.__getitem__)
+        self._times = sorted(times)
+
+    def __len__(self) -> int:
+        return len(self._sent)
+
+    def between(self, start: int, end: int) -> list[Sent]:
+        """Return those that were received in a time, its end left out."""
+        first, last = bisect.bisect_left(self._times, start), bisect.bisect_left(self._times, end)
+        return [self._sent[index] for index in sorted(self._order[first:last])]
+
+    def count(self, start: int, end: int) -> int:
+        """Return how many there are in a time."""
+        return max(0, bisect.bisect_left(self._times, end) - bisect.bisect_left(self._times, start))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,13 +133,32 @@ class Life:
         """UID of its owner; empty without one, None where the recording does not say."""
         return next((event.owner for event in reversed(self.events) if event.owner is not None), None)
 
+    @functools.cached_property
+    def object(self) -> ObjectId:
+        return self.namespace, self.name
+
+    @functools.cached_property
+    def _times(self) -> list[int]:
+        return [event.at for event in self.events]
+
+    @property
+    def begun(self) -> int:
+        """When it was first seen."""
+        return self.events[0].at
+
     @property
     def finalizers(self) -> list[str]:
         return next((event.finalizers for event in reversed(self.events) if event.finalizers is not None), [])
 
-    @property
-    def deletion_asked(self) -> bool:
-        return any("metadata.deletionTimestamp" in event.fields for event in self.events)
+    @functools.cached_property
+    def marked_at(self) -> int | None:
+        """When its deletion was first seen to be asked for; None: never."""
+        return next((event.at for event in self.events if _DELETION in event.fields), None)
+
+    @functools.cached_property
+    def ready(self) -> ObjectSeen | None:
+        """The event with which it became Ready, as far as the watch shows its condition; None: never."""
+        return next((event for event in self.events if event.fields.get(READY_PATH) == "True"), None)
 
     @property
     def owner_kind(self) -> str:
@@ -110,31 +170,54 @@ class Life:
         """Whether one of its owners is its controller; None where the recording does not say."""
         return next((event.controlled for event in reversed(self.events) if event.controlled is not None), None)
 
+    def until(self, at: int) -> Sequence[ObjectSeen]:
+        """Return its events up to a moment, itself included."""
+        return self.events[: bisect.bisect_right(self._times, at)]
+
+    def between(self, start: int, end: int) -> Sequence[ObjectSeen]:
+        """Return its events in a time, its end left out."""
+        if self.events[-1].at < start or self.events[0].at >= end:
+            return ()
+        return self.events[bisect.bisect_left(self._times, start) : bisect.bisect_left(self._times, end)]
+
     def finalizers_at(self, at: int) -> list[str]:
         """Return its finalizers at a moment."""
-        before = (event.finalizers for event in reversed(self.events) if event.at <= at)
+        before = (event.finalizers for event in reversed(self.until(at)))
         return next((names for names in before if names is not None), [])
 
     def deleting(self, at: int) -> bool:
         """Return whether its deletion had been asked for by a moment."""
-        return any("metadata.deletionTimestamp" in event.fields for event in self.events if event.at <= at)
+        return self.marked_at is not None and self.marked_at <= at
 
     def changed_in(self, start: int, end: int) -> bool:
         """Return whether it changed in a time."""
-        return any(start <= event.at <= end for event in self.events)
+        if self.events[-1].at < start or self.events[0].at > end:
+            return False
+        return bisect.bisect_left(self._times, start) < bisect.bisect_right(self._times, end)
 
     def field(self, path: str, at: int) -> Any:
         """Return the value of a kept field at a moment; None without one."""
-        before = next((event for event in reversed(self.events) if event.at <= at), None)
-        return None if before is None else before.fields.get(path)
+        if self.events[-1].at <= at:
+            return self.events[-1].fields.get(path)
+        before = bisect.bisect_right(self._times, at)
+        return self.events[before - 1].fields.get(path) if before else None
 
-    def numbers(self, at: int) -> dict[str, str | int]:
-        """Return its numbers, phases and conditions at a moment."""
-        found: dict[str, str | int] = {}
+    @functools.cached_property
+    def _numbers(self) -> tuple[list[int], list[Mapping[str, str | int]]]:
+        """The moments of its events with numbers, and what it had from then on."""
+        times: list[int] = []
+        known: list[Mapping[str, str | int]] = []
         for event in self.events:
-            if event.at <= at:
-                found |= event.numbers
-        return found
+            if event.numbers:
+                times.append(event.at)
+                known.append({**known[-1], **event.numbers} if known else event.numbers)
+        return times, known
+
+    def numbers(self, at: int) -> Mapping[str, str | int]:
+        """Return its numbers, phases and conditions at a moment."""
+        times, known = self._numbers
+        before = bisect.bisect_right(times, at)
+        return known[before - 1] if before else _NOTHING
 
     def gone_at(self) -> int | None:
         """Return when it was seen to be gone; None while it exists."""
@@ -143,8 +226,8 @@ class Life:
 
     def exists(self, at: int) -> bool:
         """Return whether it existed at a moment."""
-        gone = self.gone_at()
-        return self.events[0].at <= at and (gone is None or gone > at)
+        last = self.events[-1]
+        return self.events[0].at <= at and (last.change != "deleted" or last.at > at)
 
 
 class Span(NamedTuple):
@@ -192,11 +275,6 @@ class Touch(NamedTuple):
     life: Life
     start: int
     end: int
-
-
-def during(one: Sent, time: Span | Window) -> bool:
-    """Return whether a request was received in a phase or a window."""
-    return time.start <= one.received < time.end
 
 
 def rate_limited(span: Span) -> bool:

@@ -182,9 +182,7 @@ def _staying(lives: list[Life], span: Span) -> list[Life]:
     return [
         life
         for life in lives
-        if life.exists(span.end - _SURPLUS_NS)
-        and life.exists(span.end)
-        and not any("metadata.deletionTimestamp" in event.fields for event in life.events if event.at <= span.end)
+        if life.exists(span.end - _SURPLUS_NS) and life.exists(span.end) and not life.deleting(span.end)
     ]
 
 

@@ -16,7 +16,9 @@ names speak of a maximum or a limit are left out.
 
 from __future__ import annotations
 
+import functools
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
@@ -256,25 +258,38 @@ def _contradiction(
 
 
 def _counts(seen: Observed, target: TargetHistory) -> Counts:
-    moments = {scrape: target.moments[scrape].at for scrape in seen.rests}
-    found: dict[str, dict[int, int]] = {}
+    rests = seen.rests
+    times = [target.moments[scrape].at for scrape in rests]
+    found: dict[str, Mapping[int, int]] = {}
     for resource, lives in seen.lives.items():
-        found[resource] = {scrape: sum(life.exists(at) for life in lives) for scrape, at in moments.items()}
+        there = dict.fromkeys(rests, 0)
+        states: dict[int, Counter[str]] = {scrape: Counter() for scrape in rests}
+        ready = dict.fromkeys(rests, 0)
+        for life in lives:
+            gone = life.gone_at()
+            first = bisect_left(times, life.begun)
+            last = len(times) if gone is None else bisect_left(times, gone)
+            for number in range(first, last):
+                scrape = rests[number]
+                there[scrape] += 1
+                ready[scrape] += life.field(READY_PATH, times[number]) == "True"
+                states[scrape].update(_states(life, times[number]))
+        found[resource] = there
         if any(READY_PATH in life.events[-1].fields for life in lives):
-            found[f"ready {resource}"] = {
-                scrape: sum(life.field(READY_PATH, at) == "True" for life in lives if life.exists(at))
-                for scrape, at in moments.items()
-            }
-        states = {scrape: [_states(life, at) for life in lives if life.exists(at)] for scrape, at in moments.items()}
-        kinds = Counter(state for of_scrape in states.values() for those in of_scrape for state in those)
-        for state, _ in kinds.most_common(_STATES):
-            found[f"{resource} in {state}"] = {
-                scrape: sum(state in those for those in of_scrape) for scrape, of_scrape in states.items()
-            }
+            found[f"ready {resource}"] = ready
+        kinds = sum(states.values(), Counter[str]())
+        for state, _ in sorted(kinds.items(), key=lambda one: (-one[1], one[0]))[:_STATES]:
+            found[f"{resource} in {state}"] = {scrape: those[state] for scrape, those in states.items()}
     return found
 
 
 def _states(life: Life, at: int) -> frozenset[str]:
     """Return the phase and the conditions of an object at a moment."""
     phase = life.field("status.phase", at)
-    return states_of({**({"status.phase": phase} if isinstance(phase, str) else {}), **life.numbers(at)})
+    return _in_words(phase if isinstance(phase, str) else None, tuple(life.numbers(at).items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _in_words(phase: str | None, numbers: Sequence[tuple[str, str | int]]) -> frozenset[str]:
+    # Most objects of a kind are in the same few states.
+    return states_of({**({} if phase is None else {"status.phase": phase}), **dict(numbers)})

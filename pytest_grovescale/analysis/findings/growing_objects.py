@@ -44,7 +44,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         by_path: dict[str, list[_Growth]] = defaultdict(list)
         for life in lives:
-            if seen.writers(life)[seen.operator]:
+            if seen.own_updates(life):
                 for path, growth in _growing(life, seen.end, times):
                     by_path[path].append(growth)
         enough = {path: found for path, found in by_path.items() if _is_enough(found)}
@@ -81,15 +81,21 @@ def _nothing_to_do(seen: Observed) -> list[tuple[int, int]]:
 def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:
     """Yield the fields that made an object larger with their changes, to its deletion."""
     grown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    if life.marked_at is not None:
+        end = min(end, life.marked_at)
     for event in life.events:
-        if event.at >= end or "metadata.deletionTimestamp" in event.fields:
+        if event.at >= end:
             break
         if event.difference is not None:
             for path in event.difference.paths:
                 grown[path].append((event.at, event.difference.grown))
     for path, changes in grown.items():
-        for_nothing = sum(any(start <= at < stop for start, stop in times) for at, _ in changes)
+        if len(changes) < _CHANGES:
+            continue
         # What else changed with it may have become shorter.
         larger = [number for _, number in changes if number > 0]
-        if len(changes) >= _CHANGES and for_nothing and len(larger) >= _MOSTLY * len(changes):
+        if len(larger) < _MOSTLY * len(changes):
+            continue
+        for_nothing = sum(any(start <= at < stop for start, stop in times) for at, _ in changes)
+        if for_nothing:
             yield path, _Growth(larger, for_nothing)

@@ -18,7 +18,7 @@ from itertools import pairwise
 from statistics import median
 
 from ..result import Finding
-from .evidence import ObjectId, Sent, during
+from .evidence import ObjectId, Sent
 from .observed import Observed
 
 ID = "housekeeping"
@@ -117,11 +117,11 @@ def _reviews(seen: Observed) -> Iterator[Finding]:
 
 
 def _events(seen: Observed) -> Iterator[Finding]:
-    made = [one for one in seen.housekeeping if one.category == "event" and one.verb in ("create", "patch", "update")]
+    made = [one for one in seen.housekeeping if _makes_event(one)]
     for span in seen.spans:
         if not (span.phase.triggers or span.phase.name.endswith("(idle)")):
             continue
-        inside = [one for one in made if during(one, span)]
+        inside = [one for one in seen.within(span) if _makes_event(one)]
         if len(inside) >= _LEAST:
             what = "no-op triggers" if span.phase.triggers else "nothing"
             yield Finding(
@@ -131,6 +131,10 @@ def _events(seen: Observed) -> Iterator[Finding]:
             )
             return
     yield from _events_of_work(made, seen)
+
+
+def _makes_event(one: Sent) -> bool:
+    return one.category == "event" and one.verb in ("create", "patch", "update")
 
 
 def _events_of_work(made: list[Sent], seen: Observed) -> Iterator[Finding]:

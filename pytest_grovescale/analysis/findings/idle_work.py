@@ -20,7 +20,7 @@ from ..controller_result import IdleController, IdleRow, IdleWindow
 from ..result import Finding
 from .evidence import Sent, Window
 from .idle_windows import bursts
-from .observed import Observed
+from .observed import Observed, is_for_objects
 
 ID = "idle-work"
 
@@ -55,7 +55,7 @@ def _requests(seen: Observed) -> Iterator[Finding]:
     """Yield one finding for all that it asked, in the window in which it asked most; else one for what is regular."""
     best: tuple[float, Window, list[Sent]] | None = None
     for window in seen.idle_windows:
-        sent = [one for one in seen.within(window) if one.category == "object" and one.verb != "watch"]
+        sent = [one for one in seen.within(window) if is_for_objects(one)]
         halves = Counter(window.half(one.received) for one in sent)
         goes_on = halves[1] >= 1 and halves[0] >= 1 and _SUBSIDES * halves[1] >= halves[0]
         rate = len(sent) / window.seconds

@@ -27,8 +27,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     for resource, lives in sorted(seen.lives.items()):
         left = [life for life in lives if life.exists(seen.end) and seen.made_by_operator(life)]
-        stuck = [life for life in left if life.deletion_asked and life.finalizers]
-        unowned = [life for life in left if life.owner == "" and not life.deletion_asked]
+        stuck = [life for life in left if life.marked_at is not None and life.finalizers]
+        unowned = [life for life in left if life.owner == "" and life.marked_at is None]
         if unowned:
             yield _finding(seen, resource, unowned, "they have no owner, and the operator did not delete them")
         if stuck:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..result import Finding
-from .evidence import during
+from .evidence import Received
 from .observed import Observed
 
 ID = "needless-reads"
@@ -68,10 +68,10 @@ def _finding(seen: Observed, verb: str, resource: str, did: str) -> Finding:
 
 
 def _by_phase(seen: Observed, verb: str, resource: str) -> Iterator[str]:
-    sent = [one for one in seen.requests if one.verb == verb and one.resource == resource]
+    sent = Received([one for one in seen.requests if one.verb == verb and one.resource == resource])
     left = len(sent)
     for span in seen.spans:
-        if number := sum(during(one, span) for one in sent):
+        if number := sent.count(span.start, span.end):
             left -= number
             yield f"{number:,} in {span.phase.name}"
     if left:

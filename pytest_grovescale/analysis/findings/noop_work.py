@@ -21,7 +21,7 @@ from ..phase_result import PhaseResult, WriteEffects
 from ..reconciles import is_of
 from ..result import Finding
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Span, during
+from .evidence import ObjectId, Span
 from .observed import QUIET_NS, Observed
 
 ID = "noop-work"
@@ -85,7 +85,7 @@ def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         pods = seen.lives.get("pods", ())
         there = [pod for pod in pods if pod.exists(first) and not pod.deleting(first)]
         left = sum(not pod.exists(span.end) or pod.deleting(span.end) for pod in there)
-        came = sum(first <= pod.events[0].at < span.end for pod in pods)
+        came = sum(first <= pod.begun < span.end for pod in pods)
         if min(left, came) >= min(_FEW, max(1, len(there) / 2)) and seen.still(first, QUIET_NS / 1e9):
             yield Finding(
                 id=ID,
@@ -99,23 +99,21 @@ def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
 
 def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
     """Return the writes that may pass a trigger on: to objects that were not triggered, and whose content stayed."""
+    sent = [one for one in seen.requests_in(start, end) if one.verb in ("update", "patch")]
     triggered = {(one.resource, one.object) for one in seen.by_harness(start, end)}
     changed: set[tuple[str, ObjectId]] = set()
-    known = {"secrets"}  # a watch of them compares nothing, and hardly anyone passes annotations on to them
-    for resource, lives in seen.lives.items():
-        for life in lives:
-            if any(event.difference is not None for event in life.events):
-                known.add(resource)
-            changes = [event.difference for event in life.events if start <= event.at < end]
+    # A watch of secrets compares nothing, and hardly anyone passes annotations on to them.
+    known = {"secrets", *seen.compared}
+    for resource in {one.resource for one in sent}:
+        for life in seen.lives.get(resource, ()):
+            changes = [event.difference for event in life.between(start, end)]
             paths = [path for change in changes if change is not None for path in change.paths]
             if not paths or not all(path.startswith(_LABELLING) for path in paths):
-                changed.add((resource, (life.namespace, life.name)))
+                changed.add((resource, life.object))
     return Counter(
         one.what
-        for one in seen.requests
-        if one.verb in ("update", "patch")
-        and start <= one.received < end
-        and (one.resource, one.object) not in triggered
+        for one in sent
+        if (one.resource, one.object) not in triggered
         and (one.resource not in known or (one.resource, one.object) not in changed)
     )
 
@@ -157,7 +155,7 @@ def _without_news(seen: Observed, kinds: Counter[str], start: int, end: int) -> 
     """
     left: Counter[str] = Counter()
     for resource in {_resource(what) for what in kinds}:
-        events = [event for life in seen.lives.get(resource, ()) for event in life.events if start <= event.at < end]
+        events = [event for life in seen.lives.get(resource, ()) for event in life.between(start, end)]
         compared = any(event.difference is not None for event in events)
         news = sum(event.difference is not None and event.difference.kind in _NEWS for event in events)
         for what, number in kinds.items():
@@ -172,7 +170,7 @@ def _resource(what: str) -> str:
 
 
 def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
-    return (one.what for one in seen.requests if one.verb in OBJECT_WRITES and start <= one.received < end)
+    return (one.what for one in seen.requests_in(start, end) if one.verb in OBJECT_WRITES)
 
 
 def _piled_up(seen: Observed, triggered: list[Span]) -> Iterator[str]:
@@ -182,7 +180,7 @@ def _piled_up(seen: Observed, triggered: list[Span]) -> Iterator[str]:
         for span in triggered
         for lives in seen.lives.values()
         for life in lives
-        if seen.made_by_operator(life) and span.start <= life.events[0].at < span.end and life.exists(span.end)
+        if seen.made_by_operator(life) and span.start <= life.begun < span.end and life.exists(span.end)
     ]
     went = sum(
         span.start <= (life.gone_at() or 0) < span.end
@@ -203,16 +201,12 @@ def _fields(seen: Observed, triggered: list[Span]) -> Iterator[str]:
     changed: Counter[str] = Counter()
     for span in triggered:
         first = triggers_of(seen.contents, span.recorded)[0][0]
-        wrote = {
-            (one.resource, one.object)
-            for one in seen.requests
-            if one.verb in OBJECT_WRITES and first <= one.received < span.end
-        }
+        wrote = {(one.resource, one.object) for one in seen.requests_in(first, span.end) if one.verb in OBJECT_WRITES}
         by_harness = {(one.resource, one.object) for one in seen.by_harness(first, span.end)}
         for resource, lives in seen.lives.items():
             for life in lives:
-                key = resource, (life.namespace, life.name)
-                events = [event for event in life.events if first <= event.at < span.end] if key in wrote else []
+                key = resource, life.object
+                events = life.between(first, span.end) if key in wrote else ()
                 # The first change of a triggered object is the trigger.
                 for event in events[key in by_harness :]:
                     if event.difference is not None:
@@ -227,11 +221,9 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         if repeated is None:
             continue
         controller, least = repeated
-        wrote = any(one.changes and span.start <= one.received < span.end for one in seen.requests)
+        wrote = any(one.changes for one in seen.requests_in(span.start, span.end))
         again = Counter(
-            one.resource
-            for one in seen.housekeeping
-            if one.verb == "watch" and during(one, span) and is_of(controller, one.resource)
+            one.resource for one in seen.within(span) if one.verb == "watch" and is_of(controller, one.resource)
         )
         yield Finding(
             id=ID,

@@ -24,7 +24,7 @@ from ..reconcile_counters import counters_of
 from ..recording_index import Contents, WatchStory
 from ..result import OPERATOR, WHOLE_PHASE, TestResult
 from ..run_metrics import WINDOW
-from .evidence import Life, ObjectId, Sent, Span, Touch, Window, during, sent
+from .evidence import Life, ObjectId, Received, Sent, Span, Touch, Window, requests_read
 
 CLEAN_UP = "clean-up"
 """Label of the harness's mark around the removal of a test's namespace."""
@@ -54,7 +54,6 @@ class Observed:
         self.test = test
         self.faults = faults
         self._calm = calm
-        self._writers: dict[tuple[str, ObjectId], Counter[str]] = {}
         self.operator = test.identities.get(OPERATOR, "")
         """Its user name in the audit log; empty without one of its own."""
         self.harness = test.identities.get(HARNESS, "")
@@ -116,33 +115,54 @@ class Observed:
         if not self.log_whole:
             return []
         clock = self.contents.clock
-        found = (
-            sent(one, clock.offset(one.at) if clock.steps else 0) for one in self.contents.requests if counted(one)
-        )
-        inside = [one for one in found if self.begin <= one.received < self.end]
+        counts = [one for one in self.contents.requests if counted(one)]
+        found = requests_read(counts, clock.offset if clock.steps else lambda _: 0)
+        begin, end = self.begin, self.end
+        inside = [one for one in found if begin <= one.received < end]
         times = self._faulted() if self._calm else []
-        return [one for one in inside if not any(start <= one.received < end for start, end in times)]
+        return (
+            [one for one in inside if not any(start <= one.received < end for start, end in times)] if times else inside
+        )
 
     @functools.cached_property
     def requests(self) -> list[Sent]:
         """The operator's requests for objects: no Leases, Events or reviews, which `housekeeping` has."""
-        return [one for one in self.own if one.category == "object" and one.verb != "watch"]
+        return [one for one in self.own if is_for_objects(one)]
 
     @functools.cached_property
     def housekeeping(self) -> list[Sent]:
         """The operator's other requests: Leases, Events, reviews, and watches it opens."""
-        return [one for one in self.own if one.category != "object" or one.verb == "watch"]
+        return [one for one in self.own if not is_for_objects(one)]
 
     @functools.cached_property
     def own(self) -> list[Sent]:
         """All of the operator's requests, in order."""
         return [one for one in self.all_requests if self.operator and one.user == self.operator]
 
+    @functools.cached_property
+    def _own_received(self) -> Received:
+        return Received(self.own)
+
+    @functools.cached_property
+    def changes(self) -> Received:
+        """The successful writes of anyone."""
+        return Received([one for one in self.all_requests if one.changes])
+
+    @functools.cached_property
+    def _by_harness(self) -> Received:
+        return Received([one for one in self.all_requests if one.changes and one.user == self.harness])
+
     def by_harness(self, start: int, end: int) -> list[Sent]:
         """Return the harness's successful writes in a time."""
-        return [
-            one for one in self.all_requests if one.changes and one.user == self.harness and start <= one.received < end
-        ]
+        return self._by_harness.between(start, end)
+
+    def within(self, time: Span | Window | Touch) -> list[Sent]:
+        """Return the operator's requests in a time, of all categories, in order."""
+        return self._own_received.between(time.start, time.end)
+
+    def requests_in(self, start: int, end: int) -> list[Sent]:
+        """Return the operator's requests for objects in a time, in order; see `requests`."""
+        return [one for one in self._own_received.between(start, end) if is_for_objects(one)]
 
     @functools.cached_property
     def watched_by_operator(self) -> frozenset[str]:
@@ -172,6 +192,29 @@ class Observed:
                     whole = not first.initial and not story.gaps
                     found[resource].append(Life(resource, first.namespace, first.name, uid, own, whole))
         return found
+
+    @functools.cached_property
+    def compared(self) -> frozenset[str]:
+        """The resources whose watch compares each event with the one before."""
+        return frozenset(
+            resource
+            for resource, lives in self.lives.items()
+            if any(event.difference is not None for life in lives for event in life.events)
+        )
+
+    @functools.cached_property
+    def came(self) -> list[int]:
+        """When objects of any watched kind were first seen, in order."""
+        return sorted(life.begun for lives in self.lives.values() for life in lives)
+
+    @functools.cached_property
+    def went(self) -> list[int]:
+        """When objects of any watched kind were seen to be gone, in order."""
+        return sorted(gone for lives in self.lives.values() for life in lives if (gone := life.gone_at()) is not None)
+
+    def existing(self, start: int, end: int) -> int:
+        """Return how many objects of all watched kinds existed in a time."""
+        return bisect.bisect_right(self.came, end) - bisect.bisect_left(self.went, start)
 
     @functools.cached_property
     def _by_uid(self) -> dict[str, Life]:
@@ -210,9 +253,7 @@ class Observed:
                 continue
             resource, _, where = begin.detail.partition(" ")
             namespace, _, name = where.partition("/")
-            touched = (
-                life for life in self.lives.get(resource, ()) if (life.namespace, life.name) == (namespace, name)
-            )
+            touched = (life for life in self.lives.get(resource, ()) if life.object == (namespace, name))
             life = next((life for life in touched if life.exists(begin.at)), None)
             if life is not None and any(one.object == (namespace, name) for one in self.by_harness(begin.at, end.at)):
                 found.append(Touch(life, begin.at, end.at))
@@ -240,9 +281,14 @@ class Observed:
 
     def made_by_operator(self, life: Life) -> bool:
         """Return whether the operator made an object while it was under test, as far as log and watch show."""
-        if (life.namespace, life.name) in self.made.get(life.resource, ()):
+        if life.object in self.made.get(life.resource, ()):
             return True
-        return life.complete and life.resource in self.made_unnamed and life.events[0].at >= self.begin
+        return life.complete and life.resource in self.made_unnamed and life.begun >= self.begin
+
+    @functools.cached_property
+    def with_status(self) -> frozenset[str]:
+        """The resources with a subresource for their status, as far as anyone asked for it."""
+        return frozenset(one.resource for one in self.all_requests if one.subresource == "status")
 
     @functools.cached_property
     def writes_by_object(self) -> Mapping[tuple[str, ObjectId], Sequence[Sent]]:
@@ -253,16 +299,24 @@ class Observed:
                 found[one.resource, one.object].append(one)
         return found
 
-    def writers(self, life: Life) -> Counter[str]:
-        """Return user → how often it changed an object, its create and its deletion left out."""
-        key = life.resource, (life.namespace, life.name)
-        if key not in self._writers:
-            self._writers[key] = Counter(
-                one.user
-                for one in self.writes_by_object.get(key, ())
-                if one.verb in ("update", "patch") and one.code != HTTPStatus.CREATED
-            )
-        return self._writers[key]
+    @functools.cached_property
+    def _updates(self) -> tuple[Counter[tuple[str, ObjectId]], Counter[tuple[str, ObjectId]]]:
+        """Object → how often anyone changed it, its create and its deletion left out, and how often the operator."""
+        found = [
+            one
+            for one in self.all_requests
+            if one.changes and one.name and one.verb in ("update", "patch") and one.code != HTTPStatus.CREATED
+        ]
+        own = Counter((one.resource, one.object) for one in found if one.user == self.operator)
+        return Counter((one.resource, one.object) for one in found), own
+
+    def updates(self, life: Life) -> int:
+        """Return how often anyone changed an object, its create and its deletion left out."""
+        return self._updates[0][life.resource, life.object]
+
+    def own_updates(self, life: Life) -> int:
+        """Return how often the operator changed an object, its create and its deletion left out."""
+        return self._updates[1][life.resource, life.object]
 
     def role(self, user: str) -> str:
         """Return the role of a user name, as ``kube-scheduler``; itself without one."""
@@ -306,7 +360,7 @@ class Observed:
             if one.user == self.harness and one.code == HTTPStatus.CREATED
         }
         return asked and not any(
-            (resource, (life.namespace, life.name)) in workload and life.exists(self.end)
+            (resource, life.object) in workload and life.exists(self.end)
             for resource, lives in self.lives.items()
             for life in lives
         )
@@ -471,12 +525,13 @@ class Observed:
 
     def under_way(self, span: Span | Window) -> float:
         """Return how many of the operator's requests were under way in a time, on average; watches left out."""
-        times = (one.completed - one.received for one in self.own if one.verb != "watch" and during(one, span))
+        times = (one.completed - one.received for one in self.within(span) if one.verb != "watch")
         return sum(times) / max(1, span.end - span.start)
 
-    def within(self, window: Window) -> Iterator[Sent]:
-        """Yield the operator's requests in a window, of all categories."""
-        return (one for one in self.own if during(one, window))
+
+def is_for_objects(one: Sent) -> bool:
+    """Return whether a request is for objects, and no watch: the others are `Observed.housekeeping`."""
+    return one.category == "object" and one.verb != "watch"
 
 
 def _matters(one: Sent) -> bool:

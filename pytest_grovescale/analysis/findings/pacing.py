@@ -16,8 +16,9 @@ A rate limit that the client's own metrics show is named by `workers`.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median, quantiles
 
@@ -25,11 +26,12 @@ from ...recording.conditions import READY_PATH
 from ..api_requests import triggers_of
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
-from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, during, rate_limited
+from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, rate_limited
 from .observed import Observed
 
 ID = "pacing"
 
+_WRITES = frozenset({"create", "update", "patch", "delete"})
 _LEAST = 20
 _PAUSE_S = 0.008
 _PAUSE_BESIDE_OTHERS_S = 0.1
@@ -58,8 +60,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for paced requests, for serial deletions, and for finalizers that are removed late."""
     if not seen.operator or not seen.log_whole:
         return
+    written = [(span, _written(seen, span)) for span in seen.spans]
     for rule in (_paced, _paced_by_owner, _one_by_one):
-        found = (one for span in seen.spans for one in rule(seen, span))
+        found = (one for span, groups in written for one in rule(seen, span, groups))
         yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
     yield from _late(seen)
     yield from _unserved(seen)
@@ -115,23 +118,25 @@ def _is_pause(seen: Observed, span: Span, least_s: float, middle_s: float, short
     return least_s >= _STEADY * middle_s and least_s * (1 - _working(span)) >= shortest_s
 
 
-def _groups(seen: Observed, span: Span, *verbs: str) -> dict[str, list[Sent]]:
+def _written(seen: Observed, span: Span) -> dict[str, list[Sent]]:
+    """Return verb and resource → the operator's writes in a phase, of those that it sent often."""
     found: dict[str, list[Sent]] = defaultdict(list)
-    for one in seen.requests:
-        if one.verb in verbs and not one.refused and during(one, span):
+    for one in seen.requests_in(span.start, span.end):
+        if one.verb in _WRITES and not one.refused:
             found[one.what].append(one)
     return {what: sent for what, sent in found.items() if len(sent) >= _LEAST}
 
 
-def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
+def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
     if rate_limited(span):
         return
-    for what, sent in _groups(seen, span, "create", "update", "patch", "delete").items():
+    for what, sent in written.items():
+        lasts = (sent[-1].completed - sent[0].received) / 1e9
+        if lasts < max(_LEAST_S, _SHARE * span.phase.seconds):
+            continue
         pauses = [(after.received - before.completed) / 1e9 for before, after in pairwise(sent)]
         least, middle = quantiles(pauses, n=10)[0], median(pauses)
-        lasts = (sent[-1].completed - sent[0].received) / 1e9
-        paused = _is_pause(seen, span, least, middle, _PAUSE_S)
-        if not paused or lasts < max(_LEAST_S, _SHARE * span.phase.seconds):
+        if not _is_pause(seen, span, least, middle, _PAUSE_S):
             continue
         if not _follows(sent, seen.lives.get(sent[0].resource, ())):
             yield (
@@ -147,23 +152,25 @@ def _paced(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
             )
 
 
-def _paced_by_owner(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
+def _paced_by_owner(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
     """Yield children of one kind that are made one at a time for each owner, which a stream of all owners' hides."""
     if rate_limited(span):
         return
-    for what, sent in _groups(seen, span, "create").items():
-        lives = {(life.namespace, life.name): life for life in seen.lives.get(sent[0].resource, ()) if life.owner}
+    for what, sent in written.items():
+        if sent[0].verb != "create":
+            continue
+        lives = {life.object: life for life in seen.lives.get(sent[0].resource, ()) if life.owner}
         children: dict[str, list[Sent]] = defaultdict(list)
         for one in sent:
             if (life := lives.get(one.object)) is not None and life.owner:
                 children[life.owner].append(one)
-        several = [
-            made
-            for made in children.values()
-            if len(made) >= _LEAST_OF_OWNER and not _follows(made, [lives[one.object] for one in made])
-        ]
+        least_owners = max(_OWNERS, _SERIAL * len(children))
+        several = [made for made in children.values() if len(made) >= _LEAST_OF_OWNER]
+        if len(several) < least_owners:
+            continue
+        several = [made for made in several if not _follows(made, [lives[one.object] for one in made])]
         pauses = [(after.received - before.completed) / 1e9 for made in several for before, after in pairwise(made)]
-        if len(several) < max(_OWNERS, _SERIAL * len(children)) or len(pauses) < _LEAST:
+        if len(several) < least_owners or len(pauses) < _LEAST:
             continue
         least, middle = quantiles(pauses, n=10)[0], median(pauses)
         lasts = median((made[-1].completed - made[0].received) / 1e9 for made in several)
@@ -188,23 +195,29 @@ def _follows(sent: Sequence[Sent], lives: Iterable[Life]) -> bool:
         for before, event in pairwise(life.events)
         if event.change == "deleted" or before.fields.get(READY_PATH) != event.fields.get(READY_PATH) == "True"
     )
-    after = sum(any(before.completed < at <= one.received for at in moments) for before, one in pairwise(sent))
+    after = sum(
+        bisect_right(moments, before.completed) < bisect_right(moments, one.received) for before, one in pairwise(sent)
+    )
     return after >= _SERIAL * (len(sent) - 1)
 
 
-def _one_by_one(seen: Observed, span: Span) -> Iterator[tuple[float, Finding]]:
+def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
     if _busy(seen, span):
         return
-    for sent in _groups(seen, span, "delete").values():
+    for sent in written.values():
+        if sent[0].verb != "delete":
+            continue
         first: dict[tuple[str, str], Sent] = {}
         for one in sent:
             first.setdefault(one.object, one)
-        gone = {(life.namespace, life.name): life.gone_at() for life in seen.lives.get(sent[0].resource, ())}
         order = list(first.values())
+        if len(order) < _LEAST:
+            continue
+        gone = {life.object: life.gone_at() for life in seen.lives.get(sent[0].resource, ())}
         waits = sum((gone.get(before.object) or 2**63) <= after.received for before, after in pairwise(order))
         lasts = (order[-1].completed - order[0].received) / 1e9
         long = lasts >= max(_LEAST_S, _SHARE * span.phase.seconds)
-        if len(order) >= _LEAST and waits >= _SERIAL * (len(order) - 1) and long and not _descending(order):
+        if waits >= _SERIAL * (len(order) - 1) and long and not _descending(order):
             yield (
                 lasts,
                 Finding(
@@ -250,11 +263,11 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
 
     Children that outlive their owner are left to the garbage collector: it did not wait for them.
     """
-    asked = next((event.at for event in life.events if "metadata.deletionTimestamp" in event.fields), None)
-    gone = life.gone_at()
-    if asked is None or gone is None or not life.finalizers_at(asked) or gone > seen.end:
+    asked, gone = life.marked_at, life.gone_at()
+    if asked is None or gone is None or gone > seen.end:
         return None
-    if any(name in FOREIGN_FINALIZERS for name in life.finalizers_at(asked)):
+    finalizers = life.finalizers_at(asked)
+    if not finalizers or any(name in FOREIGN_FINALIZERS for name in finalizers):
         return None
     span = next((span for span in seen.spans if span.start <= asked < span.end), None)
     if span is None or _busy(seen, span):
@@ -263,7 +276,7 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
     wrote = [
         one.completed
         for child in children
-        for one in seen.writes_by_object.get((child.resource, (child.namespace, child.name)), ())
+        for one in seen.writes_by_object.get((child.resource, child.object), ())
         if one.user == seen.operator and asked <= one.completed < gone
     ]
     return Window(span.phase.name, max([asked, *went, *wrote]), gone)

@@ -33,8 +33,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for _, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
         for life in lives:
-            writers = seen.writers(life)
-            if writers[seen.operator] < _ON_EACH:
+            if seen.own_updates(life) < _ON_EACH:
                 continue
             for path, times in _returns(seen, life).items():
                 fields[path].append((times, life))
@@ -57,7 +56,7 @@ def _finding(seen: Observed, path: str, objects: int, times: int, most: Life) ->
     # A status has a subresource, and its writer cannot change what is wanted.
     wrote = Counter(
         one.user
-        for one in seen.writes_by_object.get((most.resource, (most.namespace, most.name)), ())
+        for one in seen.writes_by_object.get((most.resource, most.object), ())
         if one.verb in ("update", "patch") and not one.subresource
     )
     others = sorted(user for user, number in wrote.items() if user != seen.operator and number > 1)

@@ -21,6 +21,7 @@ and over three for others, on a machine that nothing else slowed down.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ from .observed import Observed
 ID = "stale-status"
 
 _GENERATION = ("metadata.generation", "status.observedGeneration")
-_REPLICAS = ("status.readyReplicas", "status.replicas", "status.availableReplicas")
+_READY_PODS, _PODS = "status.readyReplicas", "status.replicas"
+_REPLICAS = (_READY_PODS, _PODS, "status.availableReplicas")
 _LONG_S = 5.0
 _SHOWN = 3
 _FOLLOWED = 5
@@ -86,6 +88,8 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         for path, text in _of_its_own_name(seen, life, window):
             if path not in _REPLICAS:
                 wrong[path].append(text)
+        if _READY_PODS not in numbers and _PODS not in numbers:
+            continue
         own = [
             child
             for child in seen.children.get(life.uid, ())
@@ -93,32 +97,35 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         ]
         if not own or any(pod.changed_in(window.start, window.end) for pod in own):
             continue
-        there = {
-            "status.readyReplicas": sum(pod.field(READY_PATH, window.end) == "True" for pod in own),
-            "status.replicas": len(own),
-        }
-        for path, number in there.items():
-            if path in numbers and numbers[path] != number:
-                what = "Ready pods" if path == "status.readyReplicas" else "pods"
-                wrong[path].append(f"{life.name} has {numbers[path]}, and {number} {what}")
+        if _READY_PODS in numbers:
+            ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in own)
+            if numbers[_READY_PODS] != ready:
+                wrong[_READY_PODS].append(f"{life.name} has {numbers[_READY_PODS]}, and {ready} Ready pods")
+        if _PODS in numbers and numbers[_PODS] != len(own):
+            wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}, and {len(own)} pods")
     return wrong
 
 
 def _of_its_own_name(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:
     """Yield (path, in words) for each number of ready things that is not that of the pods below an object."""
     numbers = life.numbers(window.end)
-    fields = [path for path in numbers if path.startswith("status.") and _READY_NAME.search(path[len("status.") :])]
-    if not any(isinstance(numbers[path], int) for path in fields):
+    wanted = {number for path, number in numbers.items() if path.startswith("spec.") and isinstance(number, int)}
+    fields = [
+        path
+        for path, number in numbers.items()
+        if isinstance(number, int) and number not in wanted and path.startswith("status.") and _says_ready(path)
+    ]
+    if not fields:
         return
     below = [one for one in seen.below(life) if one.exists(window.end)]
     pods = [one for one in below if one.resource == "pods"]
-    settled = pods and not any(one.changed_in(window.start, window.end) for one in pods)
-    wanted = {number for path, number in numbers.items() if path.startswith("spec.") and isinstance(number, int)}
-    if not settled or any(pod.field(READY_PATH, window.end) != "True" for pod in pods) or len(pods) not in wanted:
+    if not pods or len(pods) not in wanted or any(one.changed_in(window.start, window.end) for one in pods):
+        return
+    if any(pod.field(READY_PATH, window.end) != "True" for pod in pods):
         return
     plausible = {len(pods), *wanted, *Counter(one.resource for one in below).values()}
     for path in fields:
-        if isinstance(numbers[path], int) and numbers[path] not in plausible:
+        if numbers[path] not in plausible:
             yield path, f"{life.name} has {numbers[path]}, and {len(pods)} pods, all of them Ready"
 
 
@@ -148,13 +155,15 @@ def _behind(seen: Observed, written: set[str]) -> Iterator[Finding]:
 
 def _followed(seen: Observed, life: Life) -> Iterator[tuple[str, float]]:
     """Yield (kind, s) for each change of an object's status that came after one of a child's status, and no other."""
-    if not seen.writers(life)[seen.operator]:
+    if not seen.own_updates(life):
         return
-    moments = [(event.at, "", _is_status(event)) for event in life.events]
+    moments = [(event.at, "") for event in life.events if _is_status(event)]
+    if not moments:
+        return
     for child in seen.children.get(life.uid, ()):
-        moments += [(event.at, child.resource, _is_status(event)) for event in child.events]
-    moments = sorted(one for one in moments if one[2] and seen.begin <= one[0] < (seen.workload_deleted or seen.end))
-    for (before, kind, _), (after, own, _) in pairwise(moments):
+        moments += [(event.at, child.resource) for event in child.events if _is_status(event)]
+    end = seen.workload_deleted or seen.end
+    for (before, kind), (after, own) in pairwise(sorted(one for one in moments if seen.begin <= one[0] < end)):
         if kind and not own:
             yield kind, (after - before) / 1e9
 
@@ -163,6 +172,12 @@ def _is_status(event: ObjectSeen) -> bool:
     """Return whether a status changed in more than times and counters."""
     change = event.difference
     return change is not None and change.kind == "content" and any(path.startswith("status") for path in change.paths)
+
+
+@functools.lru_cache(maxsize=1024)
+def _says_ready(path: str) -> bool:
+    """Return whether a number of the status is one of ready things, by its name."""
+    return _READY_NAME.search(path.removeprefix("status.")) is not None
 
 
 def _ahead(seen: Observed, written: set[str]) -> Iterator[Finding]:
@@ -194,7 +209,7 @@ def _called_ready(life: Life) -> dict[str, ObjectSeen]:
         if event.initial:
             return {}
         for path, value in event.numbers.items():
-            counted = path in _REPLICAS and path != "status.replicas" and isinstance(value, int) and value > 0
+            counted = path in _REPLICAS and path != _PODS and isinstance(value, int) and value > 0
             if _READY_STATES.get(path) == value or counted:
                 found.setdefault(path, event)
     return found
@@ -204,8 +219,8 @@ def _first_ready(seen: Observed, life: Life) -> ObjectSeen | None:
     """Return the event with which the first pod below an object became Ready; None where that is not known."""
     found: list[ObjectSeen] = []
     for pod in seen.below(life):
-        ready = next((event for event in pod.events if event.fields.get(READY_PATH) == "True"), None)
-        if pod.resource != "pods" or ready is None:
+        ready = pod.ready if pod.resource == "pods" else None
+        if ready is None:
             continue
         if ready.initial:
             return None

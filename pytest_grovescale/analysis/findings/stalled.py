@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from ..result import Finding
 from .evidence import FOREIGN_FINALIZERS, ObjectId, Window
-from .observed import Observed
+from .observed import Observed, is_for_objects
 
 ID = "stalled"
 
@@ -40,7 +40,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 
 def _finding(seen: Observed, window: Window) -> Finding:
-    sent = [one for one in seen.within(window) if one.category == "object" and one.verb != "watch"]
+    sent = [one for one in seen.within(window) if is_for_objects(one)]
     written = Counter((one.resource, one.object) for one in sent if one.changes)
     again = {key for key, number in written.items() if number >= _AGAIN}
     reconciled = _reconciles(seen, window)
@@ -71,7 +71,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
         (life.resource, name)
         for lives in seen.lives.values()
         for life in lives
-        if life.exists(window.end) and life.deleting(window.start) and seen.writers(life)[seen.operator]
+        if life.exists(window.end) and life.deleting(window.start) and seen.own_updates(life)
         # It may rightly wait for children that are being deleted; the garbage collector deletes them after it.
         if not any(one.exists(window.end) and one.deleting(window.end) for one in seen.children.get(life.uid, ()))
         for name in life.finalizers_at(window.end)
@@ -130,7 +130,7 @@ def _changes(seen: Observed, window: Window, objects: set[tuple[str, ObjectId]])
         path
         for resource in {resource for resource, _ in objects}
         for life in seen.lives.get(resource, ())
-        if (resource, (life.namespace, life.name)) in objects
+        if (resource, life.object) in objects
         for event in life.events
         if event.difference is not None and window.start <= event.at < window.end
         for path in event.difference.paths

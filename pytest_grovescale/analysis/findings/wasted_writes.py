@@ -91,27 +91,28 @@ def _without_effect(seen: Observed) -> Iterator[Finding]:
 
 
 def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
-    names = Counter((life.namespace, life.name) for life in lives)
+    names = Counter(life.object for life in lives)
     nothing: Counter[str] = Counter()
-    by_parts = any(one.resource == resource and one.subresource == "status" for one in seen.all_requests)
+    by_parts = resource in seen.with_status
     total = 0
     example = ""
     for life in lives:
-        key = life.namespace, life.name
-        if not life.complete or names[key] > 1 or life.events[0].at < seen.begin:
+        key = life.object
+        if not seen.own_updates(life) or not life.complete or names[key] > 1 or life.begun < seen.begin:
             continue
-        events = [event for event in life.events if event.at < seen.end]
-        leaving = next((e.at for e in events if e.change == "deleted" or "metadata.deletionTimestamp" in e.fields), 0)
+        ends = [at for at in (life.marked_at, life.gone_at()) if at is not None and at < seen.end]
+        leaving = min(ends, default=None)
         own = [
             one
-            for one in seen.writes_by_object.get((resource, key), ())
+            for one in seen.writes_by_object[resource, key]
             if one.user == seen.operator
             and one.verb not in ("delete", "create")
             and one.code != HTTPStatus.CREATED  # an apply that made the object
-            and (not leaving or one.completed < leaving)
+            and (leaving is None or one.completed < leaving)
         ]
-        if leaving:
-            events = [event for event in events if event.at < leaving]
+        if not own:
+            continue
+        events = life.between(seen.begin, seen.end if leaving is None else leaving)
         # The first event is the create. Writes of others may be those without effect: only what they cannot be counts.
         changes = len(events) - 1
         if by_parts and not any(one.subresource for one in own):
@@ -139,12 +140,13 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
     periods: list[float] = []
     total = wasted = 0
     for life in lives:
-        writers = seen.writers(life)
-        own = writers[seen.operator]
-        trivial = [(event.at, event.difference) for event in life.events if seen.begin <= event.at < seen.end]
+        own = seen.own_updates(life)
+        if not own:
+            continue
+        trivial = [(event.at, event.difference) for event in life.between(seen.begin, seen.end)]
         only = [(at, one) for at, one in trivial if one is not None and one.kind in _TRIVIAL]
         # Writes of others may be those: only what they cannot be counts.
-        count = min(own, max(0, len(only) - (writers.total() - own)))
+        count = min(own, max(0, len(only) - (seen.updates(life) - own)))
         total += own
         wasted += count
         if count:
@@ -176,10 +178,10 @@ def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Findin
     """Yield a note for each time of a status that is rounded: its next step is beyond the run."""
     steps: dict[str, list[int]] = defaultdict(list)
     for life in lives:
-        rounded = [item for event in life.events for item in event.coarse.items()]
-        if rounded and seen.writers(life)[seen.operator]:
-            for path, step in rounded:
-                steps[path].append(step)
+        if seen.own_updates(life):
+            for event in life.events:
+                for path, step in event.coarse.items():
+                    steps[path].append(step)
     longest = max((window.seconds for window in seen.idle_windows), default=0.0)
     for path, found in sorted(steps.items()):
         step = min(found)
