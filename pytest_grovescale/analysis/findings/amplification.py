@@ -7,7 +7,8 @@ reconciled for nothing is paid for in the queue: what really changed waits behin
 
 No false alarm: a trigger may wake each child once, and once more for half of them; it counts where nothing had changed
 in the second before it, and without what the idle twin has. An object that is touched alone has to do with its
-owners, theirs, and all below it; only what wakes half of ten or more others counts. In a phase, what an operator asks
+owners, theirs, and all below it; only what wakes half of ten or more others counts, and not what the operator does at
+quiet times as well, or tries again. In a phase, what an operator asks
 for itself (``RequeueAfter``, up to once a second for each object) and its retries are left out, and five reconciles for
 each change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone,
 each may be reconciled once more.
@@ -91,7 +92,7 @@ def _woken(seen: Observed) -> Iterator[Finding]:
         woken: dict[str, tuple[int, float]] = {}
         for controller, count in caused_by_triggers(seen, span).items():
             own = objects[controller]
-            if own is None:
+            if own is None or controller in seen.go_on:
                 continue
             itself = any(is_of(controller, resource) for resource in triggered)
             of_kind = sum(is_of(controller, resource) for resource, _ in changed)
@@ -150,6 +151,8 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
     if before is None or after is None:
         return
     for controller, count in seen.reconciles_between(before, after, lambda one: one not in _OWN_TIMERS).items():
+        if controller in seen.go_on:
+            continue
         resources = [resource for resource in seen.lives if is_of(controller, resource)]
         yield f"reconciles of {controller}", resources, count, "made"
 
@@ -158,7 +161,7 @@ def _requested(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str
     """Yield (in words, resource, how many objects) that the operator read or wrote after a touch, one by one."""
     asked: dict[str, set[ObjectId]] = defaultdict(set)
     for one in seen.requests_in(touch.start, touch.end):
-        if one.name:
+        if one.name and (one.what, one.object) not in seen.repeated_at_quiet:
             asked[one.resource].add(one.object)
     for resource, objects in asked.items():
         if resource in seen.lives:

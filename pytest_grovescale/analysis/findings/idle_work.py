@@ -6,7 +6,8 @@ own cache. What an idle operator costs is paid all day by every cluster that run
 No false alarm: a window begins a second after the last milestone and the last change by anyone else, and lasts two at
 least; requests count when they come in both halves and do not subside, so that they do not end work from before, or
 when they come regularly in the whole run. Reconciles count when there were two for each object of the controller's
-kind, or as many in one window as in another: one late pass over all objects is neither. Leases, Events and reviews have
+kind (three, where only the times between phases show them), or as many in one window as in another: one late pass over
+all objects is neither. Leases, Events and reviews have
 other rules.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from ..api_requests import OBJECT_WRITES
 from ..controller_result import IdleController, IdleRow, IdleWindow
+from ..reconciles import objects_of
 from ..result import Finding
 from .evidence import Sent, Window
 from .idle_windows import bursts
@@ -120,13 +122,13 @@ def _periodic(seen: Observed, regular: dict[str, float]) -> Iterator[Finding]:
 def _reconciles(seen: Observed) -> Finding | None:
     """Return the controllers that go on reconciling, by the longest window whose reconciles were counted."""
     windows = [window for window in seen.test.idle if window.reconciles]
-    if not windows:
-        return None
-    window = windows[0]
-    going = [one for one in window.reconciles if _goes_on(seen, one, windows)]
+    going = [one for one in windows[0].reconciles if _goes_on(seen, one, windows)] if windows else []
+    if going:
+        seconds, where = windows[0].reconciles_window_s, f" of {windows[0].phase}"
+    else:
+        going, seconds, where = _between_phases(seen), seen.quiet_reconciles[1], ""
     if not going:
         return None
-    seconds = window.reconciles_window_s
     total = sum(one.count for one in going)
     periods = {one.controller: seconds * max(1, one.objects or 1) / one.count for one in going}
     going.sort(key=lambda one: -one.count)
@@ -134,7 +136,7 @@ def _reconciles(seen: Observed) -> Finding | None:
     return Finding(
         id=ID,
         severity="waste" if min(periods.values()) <= _LONG_S else "note",
-        text=f"while nothing changed for {seconds:.1f} s of {window.phase}, there were {total:,} reconciles"
+        text=f"while nothing changed for {seconds:.1f} s{where}, there were {total:,} reconciles"
         f" ({total / seconds:.3g} a second): {most}",
         evidence=(
             *(
@@ -148,6 +150,19 @@ def _reconciles(seen: Observed) -> Finding | None:
         ),
         check="hot_loop()",
     )
+
+
+def _between_phases(seen: Observed) -> list[IdleController]:
+    """Return the controllers that go on in all quiet times together: most scrapes of these are between phases."""
+    counts, _ = seen.quiet_reconciles
+    return [
+        IdleController(
+            controller=controller,
+            count=counts[controller],
+            objects=objects_of(seen.contents, controller, seen.begin, seen.end),
+        )
+        for controller in sorted(seen.go_on)
+    ]
 
 
 def _goes_on(seen: Observed, of: IdleController, windows: Sequence[IdleWindow]) -> bool:

@@ -250,9 +250,12 @@ def triggered_itself(seen: Observed, span: Span) -> tuple[str, int] | None:
 
 
 def caused_by_triggers(seen: Observed, span: Span) -> Counter[str]:
-    """Return controller → reconciles of a phase, without those that its idle twin has anyway."""
+    """Return controller → reconciles of a phase, without those that its idle twin, or any quiet time, has anyway."""
     twin = seen.twin(span)
-    anyway = by_controller(twin.phase) if twin is not None else Counter[str]()
+    if twin is not None:
+        anyway = by_controller(twin.phase)
+    else:
+        anyway = Counter({controller: round(rate * span.phase.seconds) for controller, rate in seen.go_on.items()})
     counts = by_controller(span.phase)
     counts.subtract({controller: number for controller, number in anyway.items() if controller in counts})
     return counts

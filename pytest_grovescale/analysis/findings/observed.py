@@ -21,6 +21,7 @@ from ..api_requests import HARNESS, counted, open_watches
 from ..cpu import API_SERVER
 from ..metrics.history import TargetHistory
 from ..reconcile_counters import counters_of
+from ..reconciles import objects_of
 from ..recording_index import Contents, WatchStory
 from ..result import OPERATOR, WHOLE_PHASE, TestResult
 from ..run_metrics import WINDOW
@@ -37,6 +38,9 @@ QUIET_NS = 1_000_000_000
 
 LEAST_IDLE_S = 2.0
 """Length from which on an idle window shows something, s."""
+
+AGAIN = 3
+"""Times that an object was made, or looked at while nothing changed, from which on that goes on."""
 
 LEAST_STALL_S = 5.0
 """Length from which on a phase without progress has stalled, s."""
@@ -450,11 +454,90 @@ class Observed:
 
     @functools.cached_property
     def _changes_by_others(self) -> list[int]:
-        """When anyone but the operator changed something that can give it work, in order."""
+        """When anyone but the operator changed something that can give it work, in order.
+
+        A deletion of what the operator makes again and again is its own doing: the garbage collector's, for an owner
+        that does not exist.
+        """
         return sorted(
-            [one.completed for one in self.all_requests if one.changes and one.user != self.operator and _matters(one)]
+            [
+                one.completed
+                for one in self.all_requests
+                if one.changes
+                and one.user != self.operator
+                and _matters(one)
+                and not (one.verb == "delete" and self.creations[one.resource, one.object] >= AGAIN)
+            ]
             + [mark.at for mark in self.contents.marks if mark.label in _WORKLOAD]
         )
+
+    @functools.cached_property
+    def creations(self) -> Counter[tuple[str, ObjectId]]:
+        """(resource, object) → how often the operator made it, of those that the log names."""
+        created = (one for one in self.requests if one.code == HTTPStatus.CREATED and not one.subresource and one.name)
+        return Counter((one.resource, one.object) for one in created)
+
+    @functools.cached_property
+    def quiet_times(self) -> list[tuple[int, int]]:
+        """Times without a change by anyone else, nor in the second before, in order; also those between phases.
+
+        Not before the last milestone of a phase, and to the first deletion of the workload: what goes on after that is
+        another matter.
+        """
+        if not self.log_whole:
+            return []
+        end = self.workload_deleted or self.end
+        moments = [at for at in self._changes_by_others if self.begin <= at < end]
+        moments += [at for touch in self.touches for at in (touch.start, touch.end) if at < end]
+        busy = [(span.start, self._reached(span)) for span in self.spans if span.phase.milestones]
+        edges = sorted([self.begin, *moments, *(at for pair in busy for at in pair if at < end), end])
+        pairs = ((before + QUIET_NS, after) for before, after in itertools.pairwise(edges))
+        inside = [pair for pair in pairs if pair[0] < pair[1]]
+        return [pair for pair in inside if not any(start <= pair[0] < until for start, until in busy)]
+
+    @staticmethod
+    def _reached(span: Span) -> int:
+        """Return when the last milestone of a phase was reached; its end, where one was not."""
+        met = [one.observed_s for one in span.phase.milestones if one.met and one.observed_s is not None]
+        return span.start + round(max(met) * 1e9) if len(met) == len(span.phase.milestones) else span.end
+
+    @functools.cached_property
+    def repeated_at_quiet(self) -> frozenset[tuple[str, ObjectId]]:
+        """What the operator asked or wrote at quiet times, with its object: polls, retries, loops."""
+        quiet = (one for start, end in self.quiet_times for one in self.requests_in(start, end))
+        return frozenset((one.what, one.object) for one in quiet if one.name)
+
+    @functools.cached_property
+    def quiet_reconciles(self) -> tuple[Counter[str], float]:
+        """Controller → reconciles in quiet times, and the seconds of these times that scrapes show.
+
+        The harness waits for an idle operator between phases, and scrapes it meanwhile: work that never ends is seen
+        there first.
+        """
+        found: Counter[str] = Counter()
+        seconds = 0.0
+        if (target := self.target) is None:
+            return found, seconds
+        for start, end in self.quiet_times:
+            inside = [scrape for scrape, one in enumerate(target.moments) if start <= one.at <= end]
+            if len(inside) < 2:
+                continue
+            seconds += (target.moments[inside[-1]].at - target.moments[inside[0]].at) / 1e9
+            for series, controller in self.reconcile_counters.items():
+                first, last = target.value(series, inside[0]), target.value(series, inside[-1])
+                # A series that is born in between may have missed scrapes only.
+                if first is not None and last is not None:
+                    found[controller] += max(0, round(last - first))
+        return found, seconds
+
+    @functools.cached_property
+    def go_on(self) -> Mapping[str, float]:
+        """Controller → its reconciles a second in quiet times, of those that do not come to rest there."""
+        counts, seconds = self.quiet_reconciles
+        if seconds < LEAST_IDLE_S:
+            return {}
+        passes = {one: objects_of(self.contents, one, self.begin, self.end) or self.objects for one in counts}
+        return {one: number / seconds for one, number in counts.items() if number >= AGAIN * max(1, passes[one])}
 
     @functools.cached_property
     def stalls(self) -> list[Window]:

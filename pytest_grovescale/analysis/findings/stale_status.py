@@ -185,7 +185,9 @@ def _ahead(seen: Observed, written: set[str]) -> Iterator[Finding]:
     for resource in sorted(written & set(seen.lives)):
         early: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for life in seen.lives[resource]:
-            became = _called_ready(life)
+            # One that is made while the workload goes has the status of the children that its namesake left.
+            before = seen.workload_deleted is None or life.events[0].at < seen.workload_deleted
+            became = _called_ready(life) if before else {}
             first = _first_ready(seen, life) if became else None
             for path, event in became.items():
                 if first is not None and 0 < int(event.resource_version or 0) < int(first.resource_version or 0):

@@ -10,9 +10,10 @@ from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.controller_result import IdleWindow
 
 from .simulated import Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, found, made, poll, scrape, seen, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, found, ids, made, poll, scrape, seen, settled
 
 RECONCILES = "controller_runtime_reconcile_total"
+POD = {"controller": "pod", "result": "success"}
 
 
 def window(sim: Simulation) -> IdleWindow:
@@ -81,6 +82,15 @@ def test_a_poll_loop_of_one_object_is_found_among_many() -> None:
     reconciled(sim, {DEPLOYED + 1500: 40, end - 500: 45}, controller="podcliqueset")
     (idle,) = [one for one in found(sim) if one.id == "idle-work"]
     assert "5 of podcliqueset" in idle.text
+
+
+@pytest.mark.parametrize(("passes", "anyway"), [(1, False), (4, True)])
+def test_reconciles_that_go_on_anyway_are_not_of_the_triggers(passes: int, anyway: bool) -> None:
+    sim = settled(10)
+    reconciled(sim, {DEPLOYED + 1500: 45.0, DEPLOYED + 8500: 45.0 + 10 * passes})
+    scrape(sim, "counter", RECONCILES, {"start:steady-state": 40.0, "end:steady-state": 50.0 + 10 * passes}, **POD)
+    assert ("idle-work" in ids(sim)) is anyway
+    assert bool(ids(sim) & {"noop-work", "reconcile-amplification"}) is not anyway
 
 
 # ---- out of proportion

@@ -634,6 +634,22 @@ def test_nor_may_it_have_them_read_one_by_one(asked: int, wrong: bool) -> None:
     assert ("reconcile-amplification" in ids(sim)) is wrong
 
 
+@pytest.mark.parametrize(("code", "before", "wrong"), [(200, False, True), (200, True, False), (422, True, False)])
+def test_what_is_asked_anyway_was_not_asked_for_a_touched_object(code: int, before: bool, wrong: bool) -> None:
+    """Polls, and retries, come in the time of a touch, too."""
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    for number in range(20):
+        for ms in (2500, 5100) if before else (5100,):
+            at, name = DEPLOYED + ms + 10 * number, f"c-{number}"
+            sim.request(at, verb="update", resource="cliques", group="a.io", namespace="t", name=name, code=code)
+    gone(sim)
+    woken = [one for one in found(sim) if one.text.startswith("a change of an annotation of one of")]
+    assert bool(woken) is wrong
+
+
 def test_the_children_of_a_touched_object_may_all_be_woken() -> None:
     sim = settled()
     clique(sim, "parent", 199, owner="")
