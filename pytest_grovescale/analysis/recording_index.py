@@ -37,6 +37,8 @@ class WallClock:
 
     def offset(self, at: int) -> int:
         """Return wall clock - recorder's clock, ns, as known at a moment of the recorder's clock."""
+        if not self.steps:
+            return 0
         index = bisect_right(self.steps, at, key=lambda step: step.at)
         return self.steps[index - 1].offset_ns if index else 0
 

@@ -49,6 +49,11 @@ def _all(test: TestResult) -> Iterator[Block]:
             yield Item(part, level=1)
         if one.check:
             yield Item(f"enforced by {one.check}", "quiet", level=1)
+    yield from not_looked_for(test)
+
+
+def not_looked_for(test: TestResult) -> Iterator[Block]:
+    """Yield which rules are switched off, and the phases in which others' work hid what some rules look for."""
     for name, why in test.findings_off.items():
         yield Item(f"{name} is switched off: {why}", "quiet")
     if test.findings_limited:

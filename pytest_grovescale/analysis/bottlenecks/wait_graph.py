@@ -3,9 +3,10 @@ actor was runnable without a core."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...recording.conditions import WatchSpec
@@ -101,7 +102,8 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
     if not counts:
         return None
     until = _arrived(contents, phase)
-    owners = _Owners(contents, phase)
+    writes = _writes(contents, phase)
+    owners = _Owners(contents, phase, writes)
     counted = {count.watch for count in counts if not count.name}
     named: dict[WatchSpec, set[str]] = defaultdict(set)
     for count in counts:
@@ -111,9 +113,13 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
         [
             wait
             for spec in sorted(counted, key=lambda spec: (spec.resource, spec.path))
-            for wait in _Story(contents, phase, spec, until, owners).waits(None)
+            for wait in _Story(contents, phase, spec, until, owners, writes).waits(None)
         ],
-        [wait for spec, names in named.items() for wait in _Story(contents, phase, spec, until, owners).waits(names)],
+        [
+            wait
+            for spec, names in named.items()
+            for wait in _Story(contents, phase, spec, until, owners, writes).waits(names)
+        ],
     )
 
 
@@ -125,10 +131,16 @@ def _arrived(contents: Contents, phase: PhaseSpan) -> int:
     return end
 
 
-def _step(request: Request, offset: int) -> Step:
-    """Return a write as a step; ``offset``: of the wall clock, ns."""
-    deletes = request.verb in _DELETES
-    return Step(request.received_wall - offset, request.completed_wall - offset, request.user, deletes)
+def _writes(contents: Contents, phase: PhaseSpan) -> dict[str, list[tuple[Request, Step]]]:
+    """Return resource → the writes that were answered after a phase had begun, in the order of the log."""
+    found: dict[str, list[tuple[Request, Step]]] = defaultdict(list)
+    for request in contents.requests:
+        offset = contents.clock.offset(request.at)
+        completed = request.completed_wall - offset
+        if completed >= phase.start and changes_object(request):
+            step = Step(request.received_wall - offset, completed, request.user, request.verb in _DELETES)
+            found[request.qualified].append((request, step))
+    return found
 
 
 class _Owners:
@@ -138,23 +150,23 @@ class _Owners:
     released it. The harness is not waited for: what it makes or deletes is the workload itself.
     """
 
-    def __init__(self, contents: Contents, phase: PhaseSpan) -> None:
+    def __init__(
+        self, contents: Contents, phase: PhaseSpan, writes: Mapping[str, Sequence[tuple[Request, Step]]]
+    ) -> None:
         self._owned = contents.owned
         self._steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         self._updates: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         if not any(one.owner for one in self._owned.values()):
             return
         harness = contents.opened.identities.get(HARNESS)
-        for request in contents.requests:
-            deletes = request.verb == "delete"
-            makes = request.code == HTTPStatus.CREATED and not request.subresource
-            updates = request.verb in _UPDATES and not request.subresource and not makes
-            if request.user == harness or not (deletes or makes or updates) or not changes_object(request):
-                continue
-            step = _step(request, contents.clock.offset(request.at))
-            if step.completed > phase.start:
-                kept = self._updates if updates else self._steps
-                kept[request.qualified, (request.namespace, request.name)].append(step)
+        for resource, of_kind in writes.items():
+            for request, step in of_kind:
+                deletes = request.verb == "delete"
+                makes = request.code == HTTPStatus.CREATED and not request.subresource
+                updates = request.verb in _UPDATES and not request.subresource and not makes
+                if request.user != harness and (deletes or makes or updates) and step.completed > phase.start:
+                    kept = self._updates if updates else self._steps
+                    kept[resource, (request.namespace, request.name)].append(step)
 
     def steps(self, uid: str, *, until: int) -> list[Step]:
         """Return who made, deleted or released the owners above an object, and when, until a moment, in order."""
@@ -180,17 +192,25 @@ class _Owners:
 class _Story:
     """The objects of one watch in one phase, and the writes behind them."""
 
-    def __init__(self, contents: Contents, phase: PhaseSpan, spec: WatchSpec, until: int, owners: _Owners) -> None:
-        self._start, self._until, self._owners = phase.start, until, owners
+    def __init__(
+        self,
+        contents: Contents,
+        phase: PhaseSpan,
+        spec: WatchSpec,
+        until: int,
+        owners: _Owners,
+        writes: Mapping[str, Sequence[tuple[Request, Step]]],
+    ) -> None:
+        self._start, self._owners = phase.start, owners
         self._seen = _seen(contents, spec)
         self._steps: dict[Key, list[Step]] = defaultdict(list)
         self._unnamed: dict[str, list[Step]] = defaultdict(list)
         self._collections: dict[str, list[Step]] = defaultdict(list)
         self._deletes: dict[Key, int] = {}
-        for request in contents.requests:
-            inside = namespace_of(spec) in ("", request.namespace)
-            if inside and request.qualified == spec.resource and changes_object(request):
-                self._take(request, contents.clock.offset(request.at))
+        place = namespace_of(spec)
+        for request, step in writes.get(spec.resource, ()):
+            if place in ("", request.namespace) and step.received <= until:
+                self._take(request, step)
         self._pair_creates()
         self._mark_collections()
 
@@ -212,10 +232,7 @@ class _Story:
                     yield Wait(step.user, since, step.completed, step.deletes)
                     since = step.completed
 
-    def _take(self, request: Request, offset: int) -> None:
-        step = _step(request, offset)
-        if step.completed < self._start or step.received > self._until:
-            return
+    def _take(self, request: Request, step: Step) -> None:
         # The log gives a Namespace object its own name as namespace; a watch shows it without one.
         namespace = "" if request.resource == "namespaces" else request.namespace
         key = namespace, request.name
@@ -287,24 +304,24 @@ def turns(
     """
     events = sorted(
         [*_events(waits.counted, 0, actors), *_events(waits.named, 1, actors), *_spans(in_flight)],
-        key=lambda event: event.at,
+        key=attrgetter("at"),
     )
-    waiting: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    under_way: Counter[str] = Counter()
+    # Of each kind of events: how many by actor, and how many in all.
+    counts: tuple[dict[str, int], dict[str, int], dict[str, int]] = ({}, {}, {})
+    totals = [0, 0, 0]
     position, split = 0, []
     for window in windows:
         tally = _Tally()
         now = window.low
         while True:
             while position < len(events) and events[position].at <= now:
-                event = events[position]
-                if event.kind == 2:
-                    under_way[event.actor] += event.change
-                else:
-                    waiting[event.kind][event.actor] += event.change
+                _, kind, actor, change = events[position]
+                counts[kind][actor] = counts[kind].get(actor, 0) + change
+                totals[kind] += change
                 position += 1
             until = min(window.high, events[position].at if position < len(events) else window.high)
-            tally.add(until - now, waiting[0] if any(waiting[0].values()) else waiting[1], under_way)
+            waited = 0 if totals[0] else 1
+            tally.add(until - now, counts[waited], totals[waited], counts[2])
             now = until
             if now >= window.high:
                 break
@@ -321,25 +338,31 @@ class _Tally:
         self._others: defaultdict[str, float] = defaultdict(float)
         self._others_in_flight: defaultdict[str, float] = defaultdict(float)
 
-    def add(self, ns: int, waiting: Counter[str], under_way: Counter[str]) -> None:
-        seconds, total = ns / 1e9, waiting.total()
+    def add(self, ns: int, waiting: Mapping[str, int], total: int, under_way: Mapping[str, int]) -> None:
+        """Add a time in which nothing changed; ``total``: of `waiting`."""
+        seconds = ns / 1e9
         if not total:
             self._idle += seconds
             return
-        others = {actor: count for actor, count in waiting.items() if count and actor != OPERATOR}
-        for actor, count in others.items():
-            self._others[actor] += seconds * count / total
-            if under_way[actor]:
-                self._others_in_flight[actor] += seconds * count / total
-        own = seconds * waiting[OPERATOR] / total
-        if under_way[OPERATOR]:
+        for actor, count in waiting.items():
+            if count and actor != OPERATOR:
+                part = seconds * count / total
+                self._others[actor] += part
+                if under_way.get(actor):
+                    self._others_in_flight[actor] += part
+        of_operator = waiting.get(OPERATOR, 0)
+        if not of_operator:
+            return
+        own, of_others = seconds * of_operator / total, total - of_operator
+        if under_way.get(OPERATOR):
             self._in_flight += own
-        elif not others:
+        elif not of_others:
             self._alone += own
         else:
             self._shared += own
-            for actor, count in others.items():
-                self._beside[actor] += own * count / sum(others.values())
+            for actor, count in waiting.items():
+                if count and actor != OPERATOR:
+                    self._beside[actor] += own * count / of_others
 
     def turns(self) -> Turns:
         return Turns(

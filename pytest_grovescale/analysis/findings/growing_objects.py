@@ -81,6 +81,8 @@ def _nothing_to_do(seen: Observed) -> list[tuple[int, int]]:
 def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:
     """Yield the fields that made an object larger with their changes, to its deletion."""
     grown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    if not any(life.changed_in(*time) for time in times):
+        return
     if life.marked_at is not None:
         end = min(end, life.marked_at)
     for event in life.events:

@@ -14,6 +14,7 @@ anything else is news, and so is a generation that was observed.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
@@ -117,7 +118,9 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
         changes = len(events) - 1
         if by_parts and not any(one.subresource for one in own):
             # Nothing that it wrote can have changed a status alone.
-            changes -= sum(event.difference is not None and _of_status(event.difference) for event in events[1:])
+            changes -= sum(
+                event.difference is not None and _of_status(tuple(event.difference.paths)) for event in events[1:]
+            )
         wasted = max(0, len(own) - changes)
         total += len(own)
         if wasted:
@@ -128,8 +131,8 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     return _Void(resource, nothing, total, example) if wasted >= max(_LEAST, _SHARE * total) else None
 
 
-def _of_status(difference: Difference) -> bool:
-    paths = difference.paths
+@functools.lru_cache(maxsize=1024)
+def _of_status(paths: tuple[str, ...]) -> bool:
     return bool(paths) and all(path == "status" or path.startswith("status.") for path in paths)
 
 

@@ -18,6 +18,12 @@ from ..run import Run
 from .families import Problem, Served, chosen, fits, served, written
 from .target import TargetCheck, unread
 
+_REST_NS = 1_000_000_000
+"""Time without a new object after which an operator serves the series of all."""
+
+_LAGS_NS = (0, 500_000_000, 1_000_000_000, 2_000_000_000)
+"""How far an operator's series may be behind the objects that bring them."""
+
 NAMES = 3
 """Values of a label that are names of objects, from which on it is no coincidence."""
 
@@ -27,6 +33,8 @@ class Point(NamedTuple):
 
     objects: int
     scrapes: tuple[int, ...]
+    settled: bool
+    """Whether no object had come for a while before one of them: what their series are, the operator serves by then."""
 
 
 class GrownLabel(NamedTuple):
@@ -45,7 +53,7 @@ class Growth(NamedTuple):
 
     family: str
     slope: float
-    """Series for each object."""
+    """Series for each object: between scrapes at rest, where there are two; by all scrapes else."""
     straight: float
     """Share of the variation in its number of series that the line explains."""
     labels: tuple[GrownLabel, ...]
@@ -56,36 +64,64 @@ class Growth(NamedTuple):
         return any(label.of_objects for label in self.labels)
 
 
-def points_of(resource: str, objects: ObjectsSeen, target: TargetHistory) -> list[Point]:
-    """Return a target's scrapes by how many objects of a resource there had been, fewest first."""
+def points_of(resource: str, objects: ObjectsSeen, target: TargetHistory, *, lag_ns: int = 0) -> list[Point]:
+    """Return a target's scrapes by how many objects of a resource there had been, fewest first.
+
+    ``lag_ns``: how long before each scrape they are counted.
+    """
     by_count: dict[int, list[int]] = defaultdict(list)
+    settled: set[int] = set()
     for scrape, moment in enumerate(target.moments):
-        by_count[objects.count(resource, moment.at)].append(scrape)
-    return [Point(count, tuple(scrapes)) for count, scrapes in sorted(by_count.items())]
+        count = objects.count(resource, moment.at - lag_ns)
+        by_count[count].append(scrape)
+        if objects.count(resource, moment.at - _REST_NS) == objects.count(resource, moment.at):
+            settled.add(count)
+    return [Point(count, tuple(scrapes), count in settled) for count, scrapes in sorted(by_count.items())]
 
 
-def growths(
-    target: TargetHistory, families: Collection[str], points: Sequence[Point], objects: ObjectsSeen
-) -> Iterator[Growth]:
-    """Yield those of the families that have more series at more objects."""
+def growths(target: TargetHistory, families: Collection[str], resource: str, objects: ObjectsSeen) -> Iterator[Growth]:
+    """Yield those of the families that have more series at more objects of a resource."""
+    points, *later = (points_of(resource, objects, target, lag_ns=lag) for lag in _LAGS_NS)
     for family, counts in sorted(series_by_family(target).items()):
         if family not in families:
             continue
-        heights = [max(counts[scrape] for scrape in point.scrapes) for point in points]
-        if max(heights) > heights[0]:
-            slope, straight = _fit([point.objects for point in points], heights)
-            if slope > 0:
-                yield Growth(family, slope, straight, _grown_labels(family, target, points, objects))
+        fitted = _fit(_heights(counts, points))
+        if fitted is None:
+            continue
+        at_rest = _fit(_heights(counts, [point for point in points if point.settled]))
+        # Series that follow their objects after a while are as straight as those that come at once.
+        others = (_fit(_heights(counts, shifted)) for shifted in later if len(shifted) >= SURE_COUNTS)
+        straight = max([fitted.straight, *(one.straight for one in others if one is not None)])
+        slope = (at_rest or fitted).slope
+        if slope > 0:
+            yield Growth(family, slope, straight, _grown_labels(family, target, points, objects))
 
 
-def _fit(across: Sequence[int], up: Sequence[int]) -> tuple[float, float]:
-    """Return the slope of series over objects, and the share of the variation that a line explains."""
-    if len(across) == 2:
-        return (up[-1] - up[0]) / (across[-1] - across[0]), 1.0
+def _heights(counts: Sequence[int], points: Sequence[Point]) -> list[tuple[int, int]]:
+    """Return (objects, series) at each point: the most, since the operator catches up."""
+    return [(point.objects, max(counts[scrape] for scrape in point.scrapes)) for point in points]
+
+
+class _Fit(NamedTuple):
+    slope: float
+    straight: float
+
+
+def _fit(heights: Sequence[tuple[int, int]]) -> _Fit | None:
+    """Return the slope of series over objects, and the share of the variation that a line explains.
+
+    None where there is one point, or nothing grew beyond the first.
+    """
+    if len(heights) < 2 or max(up for _, up in heights) <= heights[0][1]:
+        return None
+    (first, least), (last, most) = heights[0], heights[-1]
+    if len(heights) == 2:
+        return _Fit((most - least) / (last - first), 1.0)
+    across, up = zip(*heights, strict=True)
     fitted = line(across, up, 0.05)
     middle = sum(up) / len(up)
-    rest = sum((y - fitted.intercept - fitted.slope * x) ** 2 for x, y in zip(across, up, strict=True))
-    return fitted.slope, 1 - rest / sum((y - middle) ** 2 for y in up)
+    rest = sum((y - fitted.intercept - fitted.slope * x) ** 2 for x, y in heights)
+    return _Fit(fitted.slope, 1 - rest / sum((y - middle) ** 2 for y in up))
 
 
 def _grown_labels(
@@ -228,7 +264,7 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
         families = [family.name for family in chosen(target.whole(), self.family)]
         resource = _resource(run.test, metrics.objects, target)
         points = points_of(resource, metrics.objects, target)
-        rows = list(growths(target, families, points, metrics.objects))
+        rows = list(growths(target, families, resource, metrics.objects))
         sure = [row for row in rows if row.of_objects or (len(points) >= SURE_COUNTS and row.straight >= STRAIGHT)]
         return _Grown(resource, points, sure, [row for row in rows if row not in sure])
 

@@ -196,6 +196,7 @@ def environment() -> jinja2.Environment:
         "by_verdict": checks_table.by_verdict,
         "sums": checks_table.sums,
         "finding_sums": findings_table.sums,
+        "not_looked_for": findings_table.not_looked_for,
         "ACROSS": ACROSS,
         "AT_MOST": AT_MOST,
         "how_far": how_far,

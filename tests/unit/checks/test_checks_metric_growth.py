@@ -157,3 +157,21 @@ def test_a_constant_number_of_series_never_fails(steps: list[int], constant: int
     counts = [sum(steps[: i + 1]) for i in range(len(steps))]
     found = deployed(counts, [by_label("phase", *range(constant))] * len(counts))
     assert found.verdict != "fail"
+
+
+@given(st.lists(st.integers(1, 50), min_size=2, max_size=8), st.integers(0, 3))
+def test_series_that_follow_their_objects_late_are_as_many(steps: list[int], lag: int) -> None:
+    """Scrapes while objects come show fewer series than objects; those at rest show how many each brings."""
+    came = [0, *(sum(steps[: i + 1]) for i in range(len(steps)))]
+    counts = [*came, *[came[-1]] * (lag + 1)]
+    series = [of_objects(counts[max(0, scrape - lag)]) for scrape in range(len(counts))]
+    found = deployed(counts, series, SeriesGrowth(slope_max=1))
+    assert (found.verdict, found.figure) == ("pass", 1) if counts[-1] >= 3 else found.verdict != "fail"
+
+
+@pytest.mark.parametrize("lag", range(3))
+def test_growth_by_other_values_shows_however_late_it_follows(lag: int) -> None:
+    counts = [0, 10, 20, 30, 40, 50, 60, 70, *[70] * (lag + 1)]
+    series = [of_ids(1 + counts[max(0, scrape - lag)]) for scrape in range(len(counts))]
+    found = deployed(counts, series)
+    assert (found.verdict, found.figure) == ("fail", 1)

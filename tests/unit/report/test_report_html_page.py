@@ -23,6 +23,8 @@ from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
 from pytest_grovescale.analysis.timeline import timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read
+from pytest_grovescale.report.document import Item
+from pytest_grovescale.report.findings_table import not_looked_for
 from pytest_grovescale.report.format import figure
 from pytest_grovescale.report.html import files, templates
 from pytest_grovescale.report.html.page import render_comparison, render_run
@@ -145,6 +147,14 @@ def test_contention_is_said_before_where_the_time_went(snapshot: SnapshotAsserti
     (went,) = (line for line in lines if line.endswith(f": {phase.bottleneck}"))
     assert f"{others}\n{went}" == snapshot
     assert lines.index(others) < lines.index(went)
+
+
+def test_what_was_not_looked_for_is_said_in_the_words_of_the_other_reports() -> None:
+    test = msgspec.structs.replace(PASSED, findings_off={"gauge": "it is a limit"}, findings_limited=("deploy",))
+    page = unescape(render_run(one(test)))
+    said = [block.text for block in not_looked_for(test) if isinstance(block, Item)]
+    assert len(said) == 2
+    assert all(text in page for text in said)
 
 
 def test_contributing_factors_stand_below_the_rows_that_add_up() -> None:
