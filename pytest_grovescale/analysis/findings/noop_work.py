@@ -174,25 +174,26 @@ def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
 
 
 def _piled_up(seen: Observed, triggered: list[Span]) -> Iterator[str]:
-    """Yield how many of the objects that triggers brought about stay, and of how many of one owner there are."""
-    made = [
-        life
-        for span in triggered
-        for lives in seen.lives.values()
-        for life in lives
-        if seen.made_by_operator(life) and span.start <= life.begun < span.end and life.exists(span.end)
-    ]
-    went = sum(
-        span.start <= (life.gone_at() or 0) < span.end
-        for span in triggered
-        for life in (seen.lives[made[0].resource] if made else ())
-    )
-    if len(made) - went >= _FEW:
+    """Yield how many of the objects that triggers brought about stay, of each kind, and of how many of one owner."""
+    stay: dict[str, int] = {}
+    for resource, lives in seen.lives.items():
+        made = went = 0
+        for span in triggered:
+            made += sum(
+                span.start <= life.begun < span.end and life.exists(span.end) and seen.made_by_operator(life)
+                for life in lives
+            )
+            went += sum(span.start <= (life.gone_at() or 0) < span.end for life in lives)
+        if made - went >= _FEW:
+            stay[resource] = made
+    if stay:
+        (first, number), *others = sorted(stay.items(), key=lambda one: (-one[1], one[0]))
         end = triggered[-1].end
-        siblings = Counter(life.owner for life in seen.lives[made[0].resource] if life.exists(end))
-        most = max(siblings.values(), default=0)
-        yield f"{len(made):,} of the new {made[0].resource} stay" + (
-            f", up to {most:,} of one owner" if most > 1 else ""
+        most = max(Counter(life.owner for life in seen.lives[first] if life.exists(end)).values(), default=0)
+        yield (
+            f"{number:,} of the new {first} stay"
+            + (f", up to {most:,} of one owner" if most > 1 else "")
+            + (f"; so do {', '.join(f'{number:,} {resource}' for resource, number in others)}" if others else "")
         )
 
 

@@ -867,6 +867,20 @@ def test_pods_that_are_replaced_for_a_trigger() -> None:
     assert "10 of 10 pods" in replaced[0].text
 
 
+def test_new_objects_that_triggers_leave_are_named_by_kind() -> None:
+    sim = settled(10)
+    triggered_cliques(sim, 1)
+    for number in range(8):
+        sim.write(PODS, f"new-{number}", DEPLOYED + 200 + number, verb="create", fields={})
+    for number in range(6):
+        sim.request(
+            DEPLOYED + 300, verb="create", code=201, resource="cliques", group="a.io", namespace="t", name=f"n-{number}"
+        )
+        clique(sim, f"n-{number}", DEPLOYED + 310, owner="uid-pcs")
+    (noop,) = [one for one in found(sim) if one.id == "noop-work"]
+    assert "8 of the new pods stay, up to 18 of one owner; so do 6 cliques.a.io" in noop.evidence
+
+
 @pytest.mark.parametrize(("failed", "wrong"), [(20, True), (2, False)])
 def test_a_phase_that_stalls_since_reconciles_fail(failed: int, wrong: bool) -> None:
     sim = opened(Simulation())
