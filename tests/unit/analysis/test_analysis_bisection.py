@@ -70,7 +70,7 @@ def test_a_changed_count_is_found_in_every_try() -> None:
 
 def test_a_change_of_cpu_is_found_in_nine_of_ten_tries_and_called_wrongly_in_at_most_one_of_twenty() -> None:
     chance = np.random.default_rng(7)
-    hits, wrong, tries = 0, 0, 80
+    hits, wrong, tries = 0, 0, 40
     for _ in range(tries):
         guilty = int(chance.integers(1, COMMITS + 1))
         result = searched(guilty, 1.10, recorded("cpu:deploy", chance, paired=True), TIME_NOISE, paired=True)

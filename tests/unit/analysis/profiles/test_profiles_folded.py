@@ -171,7 +171,7 @@ def test_memory_does_not_grow_with_the_file() -> None:
         assert counter.stacks().rest > 0
         return found
 
-    assert peak(1_500_000) < 1.2 * peak(500_000)
+    assert peak(600_000) < 1.2 * peak(200_000)
 
 
 _NAMES = st.text(
