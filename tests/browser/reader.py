@@ -38,14 +38,15 @@ class Reader:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme, still]})
+        self.leave()
         self.driver.get(page.as_uri())
-        self.driver.execute_script("localStorage.clear()")
-        self.driver.refresh()
 
     def leave(self) -> None:
-        """Turn to an empty page; what the last one has written to the console is kept."""
+        """Turn to an empty page, and forget what the last one remembers; what it wrote to the console is kept."""
         self._collect()
-        self.driver.get("about:blank")
+        if self.driver.current_url.startswith("file:"):
+            self.driver.execute_script("localStorage.clear()")
+            self.driver.get("about:blank")
 
     def complaints(self) -> list[str]:
         """Return, once, all that was written to the console."""
