@@ -54,7 +54,7 @@ def bench(cluster: Cluster, portal: Portal, credentials: Credentials) -> Iterato
 
 @pytest.fixture
 def start(bench: Workbench, credentials: Credentials, tmp_path: Path) -> Iterator[Callable[..., OperatorProcess]]:
-    """Start the operator with the arguments given; it is stopped when the test ends, and its sets deleted before."""
+    """Start the operator with the arguments given; it is stopped when the test ends, and its sets deleted."""
     started: list[OperatorProcess] = []
 
     def begin(*arguments: str, kubeconfig: Path = credentials.kubeconfig) -> OperatorProcess:
@@ -66,12 +66,8 @@ def start(bench: Workbench, credentials: Credentials, tmp_path: Path) -> Iterato
     yield begin
     for process in started:
         process.stop()
-    if any(bench.sets()):
-        # Nobody is there any more to remove the finalizers.
-        with_finalizers = OperatorProcess(credentials.kubeconfig, tmp_path / "cleanup.log", ())
-        with_finalizers.wait_ready()
-        bench.delete_sets()
-        with_finalizers.stop()
+    # The next test's operator is to find none of it.
+    bench.clear()
 
 
 @pytest.fixture

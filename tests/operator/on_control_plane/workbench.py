@@ -206,12 +206,13 @@ class Workbench:
 
     # ---- the end
 
-    def sets(self) -> list[Object]:
-        return self.find(SET)
-
-    def delete_sets(self) -> None:
-        self.delete_all(SET)
-        self.wait(SET, lambda found: not found)
+    def clear(self) -> None:
+        """Delete the operator's resources without it: nobody else would take its finalizers off."""
+        for kind in (SET, GROUP, CLIQUE):
+            for obj in self.find(kind):
+                if obj["metadata"].get("finalizers"):
+                    self.patch(kind, obj["metadata"]["name"], {"metadata": {"finalizers": None}})
+                self.delete(kind, obj["metadata"]["name"])
 
 
 async def _follow(client: Client, path: str, field: str, kind: str, found: dict[str, Object], check: Check) -> bool:
