@@ -19,6 +19,7 @@ from pytest_grovescale.analysis.contention import sentence
 from pytest_grovescale.analysis.phase_result import PhaseResult, Suspect
 
 pytestmark = pytest.mark.cluster
+long = pytest.mark.long
 
 REPLICAS = 20
 PODS = 2 * REPLICAS
@@ -78,14 +79,18 @@ def waited_for(phase: PhaseResult) -> Suspect:
 @pytest.mark.parametrize(
     ("slowed", "test", "phase", "suspect", "least_s"),
     [
-        (slow_scheduler, "test_pods", "deploy", "scheduler", PODS / QPS / 2),
         # What a loaded machine takes from kwok meanwhile has a row of its own.
-        (slow_pods, "test_pods", "deploy", "kwok", 0.9 * PODS_READY_MS / 1000),
-        (slow_operator, "test_pods", "deploy", "operator-rate-limit", 8.0),
-        (slow_collector, "test_collection", "delete", "garbage-collector", PODS / QPS / 2),
-        (slow_owner, "test_grandchildren", "deploy", "operator-idle", 0.9 * OWNER_LATE_S),
+        pytest.param(slow_pods, "test_pods", "deploy", "kwok", 0.9 * PODS_READY_MS / 1000, id="pods"),
+        pytest.param(slow_operator, "test_pods", "deploy", "operator-rate-limit", 8.0, id="operator"),
+        # Components of the control plane, as kwok is one, and another operator's delay; tests/unit/analysis has them.
+        pytest.param(slow_scheduler, "test_pods", "deploy", "scheduler", PODS / QPS / 2, id="scheduler", marks=long),
+        pytest.param(
+            slow_collector, "test_collection", "delete", "garbage-collector", PODS / QPS / 2, id="collector", marks=long
+        ),
+        pytest.param(
+            slow_owner, "test_grandchildren", "deploy", "operator-idle", 0.9 * OWNER_LATE_S, id="owner", marks=long
+        ),
     ],
-    ids=["scheduler", "pods", "operator", "collector", "owner"],
 )
 def test_who_is_slowed_is_named(
     slowed: Callable[[Path], Sequence[str]],

@@ -14,8 +14,18 @@ _PATIENCE = 3.0
 """The tests beside this one have their share of the cores."""
 
 
-def test_the_short_list_of_faults_is_perfect() -> None:
-    rows = [row for row, _ in run(catalogue.short_list(), SMALL, lanes=2, patience=_PATIENCE)]
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param({"kill-supervisor", "damaged-cache"}, id="supervisor-and-cache"),
+        # What these do to a run has tests of its own: plugin/test_full_disk.py and plugin/test_interrupts.py.
+        pytest.param({"full-disk-reports", "interrupt"}, id="disk-and-interrupt", marks=pytest.mark.long),
+    ],
+)
+def test_the_short_list_of_faults_is_perfect(kinds: set[str]) -> None:
+    faults = [fault for fault in catalogue.short_list() if fault.kind in kinds]
+    assert len(faults) == len(kinds)
+    rows = [row for row, _ in run(faults, SMALL, lanes=2, patience=_PATIENCE)]
     if skipped := {row.skipped for row in rows if row.skipped}:
         pytest.skip("; ".join(sorted(skipped)))
     assert [f"{row.fault.text}: {why}" for row in rows for why in row.reasons] == []
