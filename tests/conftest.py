@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import signal
-from collections.abc import Iterator
-from typing import Any
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, TextIO
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
 from pytest_grovescale.cluster import binaries, machine_lock
+from tests import forked
 
 pytest_plugins = ["pytester"]
 
@@ -23,6 +26,12 @@ settings.load_profile("grovescale")
 # A shell that starts something in the background lets it ignore Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collection made out of every later garbage collection: each pytester session asks for several."""
+    gc.collect()
+    gc.freeze()
 
 
 class _ByControlPlane(LoadFileScheduling):
@@ -61,15 +70,23 @@ _OF_CHILDREN = "-p no:hypothesispytest -p no:syrupy -o grovescale_operator=refer
 bundled operator, as this repository's ini says."""
 
 
-@pytest.fixture(autouse=True)
-def children_without_our_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTEST_ADDOPTS", _OF_CHILDREN)
+@pytest.fixture(scope="session", autouse=True)
+def children_without_our_plugins() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_ADDOPTS", _OF_CHILDREN)
+        yield
 
 
 @pytest.fixture
-def pytester(
-    pytester: pytest.Pytester, children_without_our_plugins: None, monkeypatch: pytest.MonkeyPatch
-) -> pytest.Pytester:
-    """Return pytest's own, which clears the variable."""
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Return pytest's own, which clears the variable, and whose subprocesses are forked: `forked`."""
     monkeypatch.setenv("PYTEST_ADDOPTS", _OF_CHILDREN)
+    popen = pytester.popen
+
+    def start(command: Sequence[str], *, stdout: TextIO, stderr: TextIO, **others: Any) -> Any:
+        if command[:2] != (sys.executable, "-mpytest"):
+            return popen(command, stdout=stdout, stderr=stderr, **others)
+        return forked.Process("pytest", command[2:], streams=(stdout, stderr))
+
+    monkeypatch.setattr(pytester, "popen", start)
     return pytester

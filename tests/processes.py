@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from pytest_grovescale.procfs import descendants
+from tests import forked
 
 _PF_KTHREAD = 0x00200000
 """Flag of a thread of the kernel's own (include/linux/sched.h)."""
@@ -43,7 +44,7 @@ def _texts(folder: Path) -> tuple[bytes, bytes]:
         os.sched_yield()
 
 
-def written(pipe: Path, process: subprocess.Popen[str]) -> str:
+def written(pipe: Path, process: subprocess.Popen[str] | forked.Process) -> str:
     """Return what a process' test writes into a pipe; fails with the process' output if it ends before."""
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +19,7 @@ from pytest_grovescale.operator.definition import load
 from pytest_grovescale.recording.profiling import pprof
 from pytest_grovescale.recording.worker_history import spells
 from pytest_grovescale.reference_operator.podcliqueset import waiting
+from tests import forked
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -33,14 +32,22 @@ WORKERS = 5
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, TestResult]]:
     """Both operators, each with fifteen resources that take three seconds: the run's folder, and its tests by name."""
     folder = tmp_path_factory.mktemp("blocked")
-    command = [sys.executable, "-m", "pytest", "--grovescale", "-q", "-p", "no:cacheprovider", str(SCALE_TEST)]
-    command += [f"--grovescale-reports={folder / 'reports'}", "--grovescale-param=resources=15"]
-    command += ["--grovescale-param=ready_after=3s"]
-    environment = {**os.environ, "GROVESCALE_STATE_DIR": str(folder / "state")}
-    root = SCALE_TEST.parents[2]
-    done = subprocess.run(command, cwd=root, env=environment, check=False, capture_output=True, text=True)
+    options = [f"--grovescale-reports={folder / 'reports'}", "--grovescale-param=resources=15"]
+    done = forked.run_pytest(
+        [
+            "--grovescale",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *options,
+            "--grovescale-param=ready_after=3s",
+            str(SCALE_TEST),
+        ],
+        cwd=SCALE_TEST.parents[2],
+        env={**os.environ, "GROVESCALE_STATE_DIR": str(folder / "state")},
+    )
     # The two tests themselves say whether workers were found to be blocked.
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout
     latest = folder / "reports" / "latest"
     return latest, {test.test.rpartition("::")[2]: test for test in analyse_run(latest).tests}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import Access, to_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
+from tests import forked
 from tests.audited import Asked, asked
 
 pytestmark = pytest.mark.cluster
@@ -61,9 +60,8 @@ def run_job(folder: Path, *options: str) -> None:
     """Run the job in a process of its own; fail with all that it says if it does not pass."""
     (folder / "test_job.py").write_text(JOB, encoding="utf-8")
     (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = forked.run_pytest(["--grovescale", "-p", "no:cacheprovider", *options], cwd=folder)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.fixture

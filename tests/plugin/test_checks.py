@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
+from tests import forked
 
 HEAD = """
 import pytest
@@ -154,9 +153,8 @@ def sound(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     (folder / "test_sound.py").write_text(SOUND, encoding="utf-8")
     (folder / "budgets.yaml").write_text(BUDGETS, encoding="utf-8")
     (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}", "-v"]
-    options = ["--grovescale-operator=reference", "--grovescale-contention-limit=100%", "--junit-xml=junit.xml"]
-    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, check=False)
+    options = [f"--grovescale-cluster={running_cluster.name}", "--grovescale-contention-limit=100%"]
+    done = forked.run_pytest(["--grovescale", *options, "-v", "--junit-xml=junit.xml"], cwd=folder)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     assert "warning" not in done.stdout.splitlines()[-1]
     result = msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)

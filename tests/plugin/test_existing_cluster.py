@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import from_kubeconfig
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.portal import Portal
+from tests import forked
 from tests.foreign_cluster import (
     CONTEXT,
     account,
@@ -141,14 +140,13 @@ def test_a_token_that_ends_in_the_middle_costs_nothing(
     old = from_kubeconfig(file)
     pytester.makepyfile(SMALL.format(between="hand_over()") + HAND_OVER)
     # Whether its API server answers in time depends on what else the machine does.
-    command = [sys.executable, "-m", "pytest", *arguments(), "--grovescale-inconclusive=warn"]
-    with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.PIPE, text=True) as run:
-        wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
-        (pytester.path / "token").write_text(portal.run(admin.token(user, "default")), encoding="utf-8")
-        portal.run(end())
-        wait_until(lambda: portal.run(refused(old)), "the end of the token")
-        (pytester.path / "done").touch()
-        output, _ = run.communicate()
+    run = forked.Process("pytest", [*arguments(), "--grovescale-inconclusive=warn"], cwd=pytester.path)
+    wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
+    (pytester.path / "token").write_text(portal.run(admin.token(user, "default")), encoding="utf-8")
+    portal.run(end())
+    wait_until(lambda: portal.run(refused(old)), "the end of the token")
+    (pytester.path / "done").touch()
+    output, _ = run.communicate()
     assert run.returncode == 0, output
     assert portal.run(marked(admin)) == []
 
@@ -159,11 +157,11 @@ def test_a_killed_run_leaves_nothing(
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(pytester.path / "kubeconfig", running_cluster.access)))
     pytester.makepyfile(SMALL.format(between="hand_over()") + HAND_OVER)
     # Whether its API server answers in time depends on what else the machine does.
-    command = [sys.executable, "-m", "pytest", *arguments(), "--grovescale-inconclusive=warn"]
-    with subprocess.Popen(command, cwd=pytester.path, stdout=subprocess.DEVNULL) as run:
-        wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
-        assert portal.run(marked(admin))
-        run.kill()
+    run = forked.Process("pytest", [*arguments(), "--grovescale-inconclusive=warn"], cwd=pytester.path)
+    wait_until(lambda: (pytester.path / "asked").exists() or run.poll() is not None, "the first phase's end", 120)
+    assert portal.run(marked(admin))
+    run.kill()
+    run.communicate()
     wait_until(lambda: portal.run(marked(admin)) == [], "the end of all that it had made", 120)
     wait_until(lambda: [name for name in state.names() if name.startswith("run-")] == [], "the end of its supervisor")
 
@@ -178,10 +176,8 @@ def test_two_users_at_once_take_turns_and_leave_nothing(
         own = {"KUBECONFIG": str(file), "GROVESCALE_STATE_DIR": str(pytester.path / f"{user} state")}
         # As on two machines: the cluster's own Lease is all that keeps them apart.
         own[machine_lock.FOLDER] = str(pytester.path / f"{user} turns")
-        command = [sys.executable, "-m", "pytest", *arguments(), f"--grovescale-reports={user}"]
-        runs.append(
-            subprocess.Popen(command, cwd=pytester.path, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True)
-        )
+        options = [*arguments(), f"--grovescale-reports={user}"]
+        runs.append(forked.Process("pytest", options, cwd=pytester.path, env={**os.environ, **own}))
     for run in runs:
         output, _ = run.communicate()
         assert run.returncode == 0, output

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -20,6 +18,7 @@ from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster import state
 from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ExitCode
+from tests import forked
 from tests.golden import masked
 from tests.processes import wait_none, written
 
@@ -64,12 +63,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     wait_none(str(tmp_path))
 
 
-def start(folder: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", *options]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def start(folder: Path, *options: str) -> forked.Process:
+    return forked.Process("pytest", ["--grovescale", "-p", "no:cacheprovider", *options], cwd=folder)
 
 
-def where(folder: Path, process: subprocess.Popen[str]) -> Path:
+def where(folder: Path, process: forked.Process) -> Path:
     """Wait until the phase is open; return the cluster's folder. Fails with the run's output if that ends before."""
     return state.directory(written(folder / "here", process))
 
@@ -78,7 +76,7 @@ def go_on(folder: Path) -> None:
     (folder / "go-on").write_text("go on", encoding="utf-8")
 
 
-def finish(process: subprocess.Popen[str]) -> str:
+def finish(process: forked.Process) -> str:
     output, _ = process.communicate(timeout=240)
     return output
 
@@ -215,8 +213,7 @@ readiness: {url: "http://127.0.0.1:{health_port}/readyz"}
 env: {HEALTH: "{health_port}"}
 """
     (folder / "crash-loop.yaml").write_text(definition, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--grovescale", "--grovescale-operator=crash-loop.yaml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
+    done = forked.run_pytest(["--grovescale", "--grovescale-operator=crash-loop.yaml"], cwd=folder)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "no such flag: --frobnicate" in done.stdout
     assert "exited with code 1" in done.stdout

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
+from tests import forked
 from tests.processes import wait_none
 
 pytestmark = pytest.mark.cluster
@@ -91,16 +91,13 @@ def run(folder: Path, cluster: Cluster, disk: Path, *options: str, **environment
     (folder / "test_it.py").write_text(TEST, encoding="utf-8")
     (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
     arguments = ["--grovescale", "-p", "no:cacheprovider", f"--grovescale-cluster={cluster.name}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *arguments, f"--grovescale-reports={disk / 'reports'}", *options],
+    done = forked.run_pytest(
+        [*arguments, f"--grovescale-reports={disk / 'reports'}", *options],
         cwd=folder,
         env={**os.environ, "THE_DISK": str(disk), **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
     )
     wait_none(str(folder))
-    return done.returncode, done.stdout + done.stderr
+    return done.returncode, done.stdout
 
 
 def assert_an_error_with(reason: str, output: str) -> None:

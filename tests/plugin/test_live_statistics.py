@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.prometheus import opening, server
 from pytest_grovescale.prometheus.answers import Vector
 from pytest_grovescale.prometheus.statistics import Live
+from tests import forked
 from tests.processes import wait_none, written
 
 # Counters of the operator, as Prometheus and as the recorder scraped them. A sample of the one lies between the last
@@ -224,8 +223,8 @@ def test_nothing_is_left_when_a_run_is_stopped(
     (tmp_path / "test_it.py").write_text(ENDS, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
     os.mkfifo(tmp_path / "here")
-    command = [sys.executable, "-m", "pytest", "--grovescale", "-p", "no:cacheprovider", "--grovescale-param=stop=1"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    options = ["--grovescale", "-p", "no:cacheprovider", "--grovescale-param=stop=1"]
+    process = forked.Process("pytest", options, cwd=tmp_path)
     assert written(tmp_path / "here", process).startswith("http://127.0.0.1:")
     process.send_signal(number)
     output, _ = process.communicate(timeout=180)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +16,7 @@ from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import AnyRecord, Lines, Opened, PhaseEnded, PhaseStarted, ProfileTaken
-from tests import goprogram
+from tests import forked, goprogram
 
 COLLECTED = """
 import pytest
@@ -214,9 +212,8 @@ def judged(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("judged")
     (folder / "test_judged.py").write_text(JUDGED, encoding="utf-8")
     (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}"]
-    options = ["--grovescale-operator=reference", "--grovescale-profile=auto", "--junit-xml=junit.xml"]
-    subprocess.run([*command, *options], cwd=folder, capture_output=True, check=False)
+    options = [f"--grovescale-cluster={running_cluster.name}", "--grovescale-profile=auto", "--junit-xml=junit.xml"]
+    forked.run_pytest(["--grovescale", *options], cwd=folder)
     found = msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)
     cases = ElementTree.parse(folder / "junit.xml").iter("testcase")
     return Judged(

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
+from tests import forked
 
 pytestmark = pytest.mark.cluster
 
@@ -101,13 +102,8 @@ def whole(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("whole")
     (folder / "test_whole.py").write_text(WHOLE, encoding="utf-8")
     (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--grovescale", f"--grovescale-cluster={running_cluster.name}"]
-    done = subprocess.run(
-        [*command, "--grovescale-operator=reference", "--junit-xml=junit.xml"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
+    cluster = f"--grovescale-cluster={running_cluster.name}"
+    done = forked.run_pytest(["--grovescale", cluster, "--junit-xml=junit.xml"], cwd=folder)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     return WholeRun(folder, done.stdout)
 

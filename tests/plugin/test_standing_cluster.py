@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from pytest_grovescale.kube.portal import Portal
 from pytest_grovescale.operator.install import MANAGED
 from pytest_grovescale.operator.operator_state import objects
 from pytest_grovescale.workload.template import render
+from tests import forked
 
 pytestmark = pytest.mark.cluster
 
@@ -57,9 +56,9 @@ async def managed(client: Client) -> set[str]:
 
 def run(folder: Path, *options: str) -> str:
     (folder / "test_it.py").write_text(TEST, encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--grovescale", "--grovescale-cluster=up"]
-    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
+    command = ["-p", "no:cacheprovider", "--grovescale", "--grovescale-cluster=up"]
+    done = forked.run_pytest([*command, *options], cwd=folder)
+    assert done.returncode == 0, done.stdout
     return done.stdout
 
 

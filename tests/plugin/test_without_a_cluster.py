@@ -464,7 +464,7 @@ def test_collecting_scale_tests_imports_no_client_library(pytester: pytest.Pytes
             print("clients", sorted({"aiohttp", "kubernetes", "scipy", "cryptography"} & set(sys.modules)))
         """
     )
-    result = pytester.runpytest_subprocess("--grovescale", "--collect-only", "-q")
+    result = pytester.run(sys.executable, "-m", "pytest", "--grovescale", "--collect-only", "-q")
     result.stdout.fnmatch_lines(["clients []"])
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,6 +15,7 @@ from pytest_grovescale.cluster import ports
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube.access import to_kubeconfig
 from pytest_grovescale.kube.client import Client
+from tests import forked
 from tests.waiting import wait_until
 
 _READY_S = 30.0
@@ -71,16 +70,14 @@ class OperatorProcess:
         self.metrics_url = f"http://127.0.0.1:{metrics}/metrics"
         self._health_url = f"http://127.0.0.1:{health}"
         with log.open("wb") as output:
-            self.process = subprocess.Popen(
+            self.process = forked.Process(
+                "pytest_grovescale.reference_operator",
                 [
-                    *(sys.executable, "-m", "pytest_grovescale.reference_operator"),
                     *("--kubeconfig", str(kubeconfig)),
                     *("--metrics-port", str(metrics), "--health-port", str(health)),
                     *arguments,
                 ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
+                streams=(output, output),
             )
 
     def wait_healthy(self) -> None:
