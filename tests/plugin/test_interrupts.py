@@ -16,6 +16,7 @@ from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import Closed
+from tests import forked
 from tests.processes import carrying, wait_none, written
 
 # Each phase waits for what never comes, after telling through a pipe that it is open.
@@ -86,8 +87,9 @@ def _pytest(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def _stopped_in(folder: Path, phase: str, number: signal.Signals, *arguments: str) -> tuple[int, str]:
-    process = _pytest(folder, f"--grovescale-param=stop_in={phase}", *arguments)
+def _stopped_in(folder: Path, phase: str, number: signal.Signals, *arguments: str) -> tuple[int | None, str]:
+    stop = f"--grovescale-param=stop_in={phase}"
+    process = forked.Process("pytest", ["--grovescale", "-p", "no:cacheprovider", stop, *arguments], cwd=folder)
     assert written(folder / "here", process) == phase
     process.send_signal(number)
     output, _ = process.communicate(timeout=180)
@@ -108,7 +110,7 @@ def _last_record(folder: Path) -> Closed:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("phase", [PHASES[0], PHASES[1], pytest.param(PHASES[2], marks=pytest.mark.long)])
 def test_ctrl_c(folder: Path, phase: str, where: str) -> None:
     code, output = _stopped_in(folder, phase, signal.SIGINT, where)
     assert code == pytest.ExitCode.INTERRUPTED, output
@@ -132,7 +134,7 @@ def _killed_in(folder: Path, phase: str, *arguments: str) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("phase", PHASES[1:])
+@pytest.mark.parametrize("phase", [pytest.param(PHASES[1], marks=pytest.mark.long), PHASES[2]])
 def test_sigkill(folder: Path, phase: str, where: str) -> None:
     _killed_in(folder, phase, where)
 
@@ -140,9 +142,8 @@ def test_sigkill(folder: Path, phase: str, where: str) -> None:
 @pytest.mark.cluster
 def test_sigkill_of_a_run_with_a_cluster_of_its_own_and_the_next_run_works(folder: Path, own_state: None) -> None:
     _killed_in(folder, "deploy")
-    process = _pytest(folder)
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
+    done = forked.run_pytest(["--grovescale", "-p", "no:cacheprovider"], cwd=folder)
+    assert done.returncode == 0, done.stdout
     assert [phase.outcome for phase in _recorded(folder).phases] == ["passed"] * 3
     assert not carrying(str(folder / "state")), "the cluster of a run ends with it"
 
