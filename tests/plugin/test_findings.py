@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -12,11 +14,13 @@ from pytest_grovescale.cli import main
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.operator import definition
 from pytest_grovescale.resources import find
+from tests import forked
 
-TEST = """
-from pytest_grovescale import conditions
+TESTS = """
+import pytest
+from pytest_grovescale import UsageError, conditions
 
-def test_deploy_and_delete(scale):
+def deploy_and_delete(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=5, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("pods-ready", conditions.count("pods", 10, ready=True))
@@ -26,112 +30,21 @@ def test_deploy_and_delete(scale):
         delete.milestone("gone", conditions.gone(pcs))
         delete.milestone("pods-gone", conditions.count("pods", 0))
         pcs.delete()
-"""
 
+def test_sound(scale):
+    deploy_and_delete(scale)
 
-@pytest.fixture
-def cluster(running_cluster: Cluster) -> Cluster:
-    return running_cluster
+@pytest.mark.grovescale(values={"defect": "orphan"})
+def test_orphan(scale):
+    deploy_and_delete(scale)
 
+@pytest.mark.grovescale(operator="sharing.yaml", values={"defect": "orphan"})
+def test_shared(scale):
+    deploy_and_delete(scale)
 
-def run(pytester: pytest.Pytester, cluster: Cluster, *arguments: str) -> pytest.RunResult:
-    pytester.makepyfile(TEST)
-    return pytester.runpytest_subprocess("--grovescale", f"--grovescale-cluster={cluster.name}", *arguments)
-
-
-def result_of(pytester: pytest.Pytester) -> TestResult:
-    file = pytester.path / "reports" / "latest" / "result.json"
-    (test,) = msgspec.json.decode(file.read_bytes(), type=Result).tests
-    return test
-
-
-def severe(pytester: pytest.Pytester) -> set[str]:
-    return {one.id for one in result_of(pytester).findings if one.severity != "note"}
-
-
-def test_a_sound_operator_has_no_finding_and_passes_where_they_fail(
-    pytester: pytest.Pytester, cluster: Cluster
-) -> None:
-    run(pytester, cluster, "--grovescale-findings=fail").assert_outcomes(passed=1)
-    assert severe(pytester) == set()
-
-
-def test_what_is_left_behind_is_shown_below_the_verdict_and_by_the_command(
-    pytester: pytest.Pytester, cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shown = run(pytester, cluster, "--grovescale-set=defect=orphan")
-    shown.assert_outcomes(passed=1)
-    shown.stdout.fnmatch_lines(["PASSED test_deploy_and_delete: *", "- defect: 5 services *"])
-    assert severe(pytester) == {"left-behind"}
-    assert main(["findings", str(pytester.path / "reports" / "latest")]) == 0
-    out = capsys.readouterr().out
-    assert "1 defect" in out
-    assert "(left-behind)" in out
-    assert main(["findings", "--markdown", str(pytester.path / "reports" / "latest")]) == 0
-    assert "- defect: 5 services" in capsys.readouterr().out
-
-
-def test_a_finding_fails_the_test_where_it_is_to(pytester: pytest.Pytester, cluster: Cluster) -> None:
-    shown = run(pytester, cluster, "--grovescale-set=defect=orphan", "--grovescale-findings=fail")
-    shown.assert_outcomes(failed=1)
-    shown.stdout.fnmatch_lines(["defect: 5 services *(left-behind)", "FAILED test_*: 1 finding"])
-    # Beginning of a line: pytest's own short summary repeats a failure's text at a line's end where CI is set.
-    assert len([line for line in shown.outlines if line.startswith("- defect: 5 services")]) == 1
-    assert result_of(pytester).verdict == "failed"
-
-
-def test_without_findings_none_are_looked_for(pytester: pytest.Pytester, cluster: Cluster) -> None:
-    run(pytester, cluster, "--grovescale-set=defect=orphan", "--grovescale-findings=off").assert_outcomes(passed=1)
-    assert result_of(pytester).findings == ()
-
-
-def copied(pytester: pytest.Pytester, more: str) -> Path:
-    """Write the bundled operator's definition, with paths that hold here, and more at its end."""
-    source = find(definition.FOLDER, "reference")
-    text = source.read_text(encoding="utf-8").replace("../", f"{source.parents[1]}/")
-    file = pytester.path / "mine.yaml"
-    file.write_text(f"{text}\n{more}", encoding="utf-8")
-    return file
-
-
-def test_a_rule_is_switched_off_with_a_reason_that_is_shown(pytester: pytest.Pytester, cluster: Cluster) -> None:
-    file = copied(pytester, "findings:\n  left-behind: they are shared\n")
-    shown = run(pytester, cluster, "-v", f"--grovescale-operator={file}", "--grovescale-set=defect=orphan")
-    shown.assert_outcomes(passed=1)
-    assert severe(pytester) == set()
-    shown.stdout.fnmatch_lines(["*left-behind *: they are shared"])
-
-
-@pytest.mark.parametrize(
-    ("findings", "message"),
-    [
-        ("left-behinds: why", "*mine.yaml:*findings.left-behinds: no rule 'left-behinds'. Did you mean left-behind?*"),
-        ("left-behind: ''", "*mine.yaml:*findings.left-behind: no reason*"),
-    ],
-)
-def test_a_rule_that_there_is_not_is_refused_before_anything_starts(
-    pytester: pytest.Pytester, findings: str, message: str
-) -> None:
-    file = copied(pytester, f"findings:\n  {findings}\n")
-    pytester.makepyfile(TEST)
-    refused = pytester.runpytest_subprocess("--grovescale", f"--grovescale-operator={file}", "--collect-only")
-    assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines([message])
-
-
-def test_credentials_in_the_log_are_counted_with_their_lines(pytester: pytest.Pytester, cluster: Cluster) -> None:
-    script = 'echo password=hunter2hunter2; exec \\"$0\\" \\"$@\\"'
-    file = copied(pytester, "")
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("command:\n", f'command:\n  - sh\n  - -c\n  - "{script}"\n', 1), encoding="utf-8")
-    run(pytester, cluster, f"--grovescale-operator={file}").assert_outcomes(passed=1)
-    (found,) = [one for one in result_of(pytester).findings if one.severity == "defect"]
-    assert (found.id, found.evidence) == ("credentials-logged", ("operator.log:1",))
-
-
-CYCLES = """
-import pytest
-from pytest_grovescale import UsageError, conditions
+@pytest.mark.grovescale(operator="logging.yaml")
+def test_logged(scale):
+    deploy_and_delete(scale)
 
 def test_cycles(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=1)
@@ -151,12 +64,124 @@ def test_cycles(scale):
 """
 
 
-def test_cycles_are_measured_at_rest_and_their_phases_numbered(pytester: pytest.Pytester, cluster: Cluster) -> None:
-    pytester.makepyfile(CYCLES)
-    pytester.runpytest_subprocess("--grovescale", f"--grovescale-cluster={cluster.name}").assert_outcomes(passed=1)
-    result = result_of(pytester)
+class Run(NamedTuple):
+    """A finished run of some of ``TESTS``, which several tests look at."""
+
+    latest: Path
+    lines: list[str]
+    tests: dict[str, TestResult]
+
+    @property
+    def shown(self) -> pytest.LineMatcher:
+        return pytest.LineMatcher(self.lines)
+
+    def severe(self, test: str) -> set[str]:
+        return {one.id for one in self.tests[test].findings if one.severity != "note"}
+
+
+def copied(folder: Path, name: str, more: str = "") -> Path:
+    """Write the bundled operator's definition, with paths that hold here, and more at its end."""
+    source = find(definition.FOLDER, "reference")
+    text = source.read_text(encoding="utf-8").replace("../", f"{source.parents[1]}/")
+    file = folder / name
+    file.write_text(f"{text}\n{more}", encoding="utf-8")
+    return file
+
+
+def run(folder: Path, cluster: Cluster, *options: str) -> Run:
+    (folder / "test_it.py").write_text(TESTS, encoding="utf-8")
+    (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    copied(folder, "sharing.yaml", "findings:\n  left-behind: they are shared\n")
+    file = copied(folder, "logging.yaml")
+    script = 'echo password=hunter2hunter2; exec \\"$0\\" \\"$@\\"'
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("command:\n", f'command:\n  - sh\n  - -c\n  - "{script}"\n', 1), encoding="utf-8")
+    done = forked.run_pytest(["--grovescale", f"--grovescale-cluster={cluster.name}", *options], cwd=folder)
+    latest = folder / "reports" / "latest"
+    result = msgspec.json.decode((latest / "result.json").read_bytes(), type=Result)
+    return Run(latest, done.stdout.splitlines(), {test.test.rpartition("::")[2]: test for test in result.tests})
+
+
+@pytest.fixture(scope="module")
+def by_default(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("default"), running_cluster, "-v")
+
+
+@pytest.fixture(scope="module")
+def failing(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(
+        tmp_path_factory.mktemp("failing"), running_cluster, "--grovescale-findings=fail", "-k", "sound or orphan"
+    )
+
+
+def test_a_sound_operator_has_no_finding_and_passes_where_they_fail(failing: Run) -> None:
+    assert failing.tests["test_sound"].verdict == "passed"
+    assert failing.severe("test_sound") == set()
+
+
+def test_what_is_left_behind_is_shown_below_the_verdict_and_by_the_command(
+    by_default: Run, failing: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_default.shown.fnmatch_lines(["PASSED test_orphan: *", "- defect: 5 services *"])
+    assert by_default.severe("test_orphan") == {"left-behind"}
+    assert main(["findings", str(failing.latest)]) == 0
+    out = capsys.readouterr().out
+    assert "1 defect" in out
+    assert "(left-behind)" in out
+    assert main(["findings", "--markdown", str(failing.latest)]) == 0
+    assert "- defect: 5 services" in capsys.readouterr().out
+
+
+def test_a_finding_fails_the_test_where_it_is_to(failing: Run) -> None:
+    failing.shown.fnmatch_lines(["defect: 5 services *(left-behind)", "FAILED test_*: 1 finding"])
+    # Beginning of a line: pytest's own short summary repeats a failure's text at a line's end where CI is set.
+    assert len([line for line in failing.lines if line.startswith("- defect: 5 services")]) == 1
+    assert failing.tests["test_orphan"].verdict == "failed"
+
+
+def test_without_findings_none_are_looked_for(running_cluster: Cluster, tmp_path: Path) -> None:
+    found = run(tmp_path, running_cluster, "--grovescale-findings=off", "-k", "orphan").tests["test_orphan"]
+    assert found.verdict == "passed"
+    assert found.findings == ()
+
+
+def test_a_rule_is_switched_off_with_a_reason_that_is_shown(by_default: Run) -> None:
+    assert by_default.tests["test_shared"].verdict == "passed"
+    assert by_default.severe("test_shared") == set()
+    by_default.shown.fnmatch_lines(["*left-behind *: they are shared"])
+
+
+@pytest.mark.parametrize(
+    ("findings", "message"),
+    [
+        ("left-behinds: why", "*mine.yaml:*findings.left-behinds: no rule 'left-behinds'. Did you mean left-behind?*"),
+        ("left-behind: ''", "*mine.yaml:*findings.left-behind: no reason*"),
+    ],
+)
+def test_a_rule_that_there_is_not_is_refused_before_anything_starts(
+    pytester: pytest.Pytester, findings: str, message: str
+) -> None:
+    file = copied(pytester.path, "mine.yaml", f"findings:\n  {findings}\n")
+    pytester.makepyfile("def test_it(scale): pass")
+    refused = pytester.runpytest_subprocess("--grovescale", f"--grovescale-operator={file}", "--collect-only")
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines([message])
+
+
+def test_credentials_in_the_log_are_counted_with_their_lines(by_default: Run) -> None:
+    assert by_default.tests["test_logged"].verdict == "passed"
+    (found,) = [one for one in by_default.tests["test_logged"].findings if one.severity == "defect"]
+    assert found.id == "credentials-logged"
+    # Each operator of the run has a log.
+    (place,) = found.evidence
+    assert re.fullmatch(r"operator-\d\.log:1", place)
+
+
+def test_cycles_are_measured_at_rest_and_their_phases_numbered(by_default: Run) -> None:
+    result = by_default.tests["test_cycles"]
+    assert result.verdict == "passed"
     names = [phase.name for phase in result.phases]
     assert names[:4] == ["deploy", "delete", "deploy (cycle 2)", "delete (cycle 2)"]
     assert [one.cycle for one in result.cycles] == [0, 1, 2, 3, 4]
     assert all(one.rss_bytes and one.threads and one.watches and one.series for one in result.cycles)
-    assert severe(pytester) == set()
+    assert by_default.severe("test_cycles") == set()
