@@ -5,9 +5,13 @@ name that is drawn again at each reconcile, an owner reference that the garbage 
 (https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents). Each costs an etcd write, an
 Event, a scheduling and an image pull.
 
+A reconciler that makes children before it looks at its object's deletionTimestamp makes them again while they go, and a
+deletion that waits for them (foreground) never ends.
+
 No false alarm: between two changes of the workload by the harness, from its first apply on and never after a deletion;
 pods that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a
-tenth of the kind.
+tenth of the kind. Children of an owner that goes count where there was one of their name before, by the API server's
+own order of writes. Kinds that are not watched count where the log has one object made and collected three times.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from collections.abc import Iterator
 
 from ..result import Finding
 from .evidence import Life
-from .observed import Observed
+from .observed import AGAIN, Observed
 
 ID = "churn"
 
@@ -37,6 +41,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole or applied is None:
         return
     deleters = _deleters(seen)
+    yield from _of_owners_that_go(seen)
+    yield from _not_watched(seen)
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
@@ -55,6 +61,55 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 evidence=(_names(found),),
                 check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
             )
+
+
+def _of_owners_that_go(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind that was made again for owners whose deletion had been asked for."""
+    for resource, lives in sorted(seen.lives.items()):
+        again: dict[str, list[Life]] = {}
+        known: set[tuple[str, str, str | None]] = set()
+        for life in sorted(lives, key=lambda one: one.begun):
+            place = *life.object, life.owner
+            owner = seen.known.get(life.owner or "")
+            if owner is not None and place in known and seen.made_by_operator(life) and _made_after(life, owner):
+                again.setdefault(owner.resource, []).append(life)
+            known.add(place)
+        for of, found in again.items():
+            if len(found) < _LEAST:
+                continue
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"the operator made {len(found):,} {resource} again whose {of} were being deleted: it makes them"
+                " before it looks at the deletionTimestamp",
+                evidence=(_names(found),),
+                check=f'api_requests(phase=…, verb="create", resource="{resource}", max=0)',
+            )
+
+
+def _made_after(life: Life, owner: Life) -> bool:
+    """Return whether an object was made after the deletion of its owner had been asked for."""
+    asked = next((event for event in owner.events if event.at == owner.marked_at), None)
+    return asked is not None and 0 < int(asked.resource_version or 0) < int(life.events[0].resource_version or 0)
+
+
+def _not_watched(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that no watch shows of which objects are made and collected again and again."""
+    collected = Counter(
+        (one.resource, one.object)
+        for one in seen.all_requests
+        if one.verb == "delete" and one.changes and seen.role(one.user).endswith(_COLLECTOR)
+    )
+    again = {key: number for key, number in seen.creations.items() if min(number, collected[key]) >= AGAIN}
+    for resource in sorted({resource for resource, _ in again} - set(seen.lives)):
+        often = [number for (of, _), number in again.items() if of == resource]
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"the operator made {len(often):,} {resource} {sum(often):,} times: the garbage collector removed them"
+            " each time, since the owner in their ownerReferences does not exist (a wrong uid, kind or namespace)",
+            check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
+        )
 
 
 def _deleters(seen: Observed) -> dict[tuple[str, str], str]:

@@ -1,10 +1,14 @@
 """What the operator holds on to when all objects of the workload are gone: series, descriptors, threads, goroutines.
 
+What looks at each object once in a while (a poller, a monitor's task) has to end with it; else the requests of an
+operator grow with all objects that ever were.
+
 An operator runs for months. What grows with each object that ever existed ends in a Prometheus without memory, or in
 an operator that is killed for its own.
 
-No false alarm: a series counts when a label's value is the name or UID of an object that is gone; descriptors and
-threads count from a growth on that no pool of connections explains, and only in proportion to the objects, or where
+No false alarm: requests count from a second after their object was gone on, and of those only what came again and again
+while nothing changed. A series counts when a label's value is the name or UID of an object that is gone; descriptors
+and threads count from a growth on that no pool of connections explains, and only in proportion to the objects, or where
 no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole run by twice that:
 a pool grows by as many as are under way at once, and no further; watches are
 those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for each object.
@@ -22,7 +26,8 @@ from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.records import SETTLED
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
-from .observed import Observed
+from .evidence import ObjectId
+from .observed import QUIET_NS, Observed
 
 ID = "initial-state"
 
@@ -43,6 +48,8 @@ _PER_TRIGGER = 0.9
 """Growth for each triggered object of some kind, and in all, from which on each reconcile leaves something behind."""
 _IN_ALL = 2.0
 """Ratio of the run's growth to that: it deployed each of these objects, too."""
+
+_LEAST_ASKED = 3
 
 _LEAST_WATCHES = 5
 _WATCHES_PER_OBJECT = 0.1
@@ -72,8 +79,39 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _process(seen, target, after)
         yield from _heap(seen, target, after)
     if seen.settled:
+        yield from _asked(seen)
         yield from _watches(seen)
         yield from _held(seen)
+
+
+def _asked(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind of request that went on for objects that were gone."""
+    gone = {
+        (life.resource, life.object): at
+        for lives in seen.lives.values()
+        for life in lives
+        if (at := life.gone_at()) is not None
+    }
+    late: dict[str, list[ObjectId]] = defaultdict(list)
+    for one in seen.requests_in(seen.workload_deleted or seen.end, seen.end):
+        at = gone.get((one.resource, one.object))
+        if at is not None and one.received >= at + QUIET_NS and (one.what, one.object) in seen.repeated_at_quiet:
+            late[one.what].append(one.object)
+    for what, objects in sorted(late.items()):
+        if len(set(objects)) >= _LEAST_ASKED:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"the operator goes on to {what} that are gone: {len(objects):,} times for"
+                f" {len(set(objects)):,} objects, a second or more after their end; what asks for each of them, also"
+                " while nothing changes, does not end with it",
+                evidence=(_shown_object(objects[0]),),
+                check="noop_reads(max=0)",
+            )
+
+
+def _shown_object(of: ObjectId) -> str:
+    return "/".join(filter(None, of))
 
 
 def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:

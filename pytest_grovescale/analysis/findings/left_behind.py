@@ -4,13 +4,17 @@ Kubernetes removes what has an owner (garbage collection of dependents:
 https://kubernetes.io/docs/concepts/architecture/garbage-collection/); anything else its maker must delete. What is left
 fills etcd and, as a name that is taken, stands in the way of the next workload.
 
-No false alarm: objects with an owner are left out, however long the garbage collector takes; so is what the operator
-made before the first phase, as part of itself. It had some seconds to delete the rest.
+No false alarm: objects with an owner are left out, however long the garbage collector takes, unless the owner was there
+before the workload and stays: then nothing removes them, and a deletion that waits for them never ends. So is what the
+operator made before the first phase, as part of itself. It had some seconds to delete the rest.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+
+import msgspec
 
 from ..result import Finding
 from .evidence import Life
@@ -23,7 +27,15 @@ _SHOWN = 3
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of which objects are left."""
-    if not seen.settled or not seen.operator:
+    if not seen.operator:
+        return
+    for resource, owner, kept in kept_by_owners(seen):
+        below = Counter(life.resource for one in kept for life in seen.below(one) if life.exists(seen.end))
+        why = f"their owner is {owner.resource} {owner.namespace}/{owner.name}".replace(" /", " ")
+        more = (f"with them {', '.join(f'{number:,} {of}' for of, number in below.most_common())}",) if below else ()
+        one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
+        yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))
+    if not seen.settled:
         return
     for resource, lives in sorted(seen.lives.items()):
         left = [life for life in lives if life.exists(seen.end) and seen.made_by_operator(life)]
@@ -34,6 +46,38 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if stuck:
             names = sorted({name for life in stuck for name in life.finalizers})
             yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}")
+
+
+def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
+    """Yield (resource, owner, objects) of what the operator made for the workload and an owner keeps that stays.
+
+    Only when the workload is gone, or its deletion made no progress.
+    """
+    deleted, applied = seen.workload_deleted, seen.workload_applied
+    stuck = deleted is not None and any(window.start >= deleted for window in seen.stalls)
+    if applied is None or not (seen.settled or stuck):
+        return
+    kept: dict[tuple[str, str], list[Life]] = defaultdict(list)
+    for resource, lives in sorted(seen.lives.items()):
+        for life in lives:
+            owner = seen.known.get(life.owner or "")
+            if (
+                owner is None
+                or not life.exists(seen.end)
+                or life.marked_at is not None
+                or not seen.made_by_operator(life)
+            ):
+                continue
+            stays = owner.exists(seen.end) and owner.marked_at is None and owner.owner == ""
+            by_harness = any(
+                one.user == seen.harness
+                for one in seen.writes_by_object.get((owner.resource, owner.object), ())
+                if one.verb == "create"
+            )
+            if stays and not by_harness and owner.begun < applied:
+                kept[resource, owner.uid].append(life)
+    for (resource, uid), found in kept.items():
+        yield resource, seen.known[uid], found
 
 
 def _finding(seen: Observed, resource: str, left: list[Life], why: str) -> Finding:

@@ -221,14 +221,15 @@ class Observed:
         return bisect.bisect_right(self.came, end) - bisect.bisect_left(self.went, start)
 
     @functools.cached_property
-    def _by_uid(self) -> dict[str, Life]:
+    def known(self) -> Mapping[str, Life]:
+        """UID → object, of all that watches showed."""
         return {life.uid: life for lives in self.lives.values() for life in lives}
 
     @functools.cached_property
     def children(self) -> Mapping[str, Sequence[Life]]:
         """UID → the objects that it owns."""
         found: dict[str, list[Life]] = defaultdict(list)
-        for life in self._by_uid.values():
+        for life in self.known.values():
             if life.owner:
                 found[life.owner].append(life)
         return found
@@ -236,7 +237,7 @@ class Observed:
     def family(self, life: Life) -> list[Life]:
         """Return an object with its owners, their owners, and all that it owns, directly or not."""
         found = [life]
-        while found[-1].owner and (owner := self._by_uid.get(found[-1].owner)) is not None:
+        while found[-1].owner and (owner := self.known.get(found[-1].owner)) is not None:
             found.append(owner)
         return [*found, *self.below(life)]
 

@@ -5,9 +5,11 @@ object that is invalid (422) or exists already is not mended by a retry. Retries
 their own on an API server in trouble (client-go's work queues grow theirs from 5 ms to 1000 s:
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter).
 
-No false alarm: what is gone by now (404) is a question, or a race with its deletion; conflicts count from a share of
-the writes on that a correct operator does not reach under load. What follows from an injected fault (a write whose
-answer was lost, a watch that was cut) does not count; one that did not reach the API server is in no log of it.
+No false alarm: an object that is asked for a second time, moments after the operator made it, shows a cache that lags,
+as that of any controller with several events for one object: a note, up to half of what was made. What is gone by now
+(404) is a question, or a race with its deletion; conflicts count from a share of the writes on that a correct operator
+does not reach under load. What follows from an injected fault (a write whose answer was lost, a watch that was cut)
+does not count; one that did not reach the API server is in no log of it.
 """
 
 from __future__ import annotations
@@ -33,6 +35,11 @@ _WRONG = frozenset({400, 401, 403, 422})
 
 _LEAST_READS = 2
 """Reads without the right to: an informer repeats them with a delay that grows, and its caches never fill."""
+
+_TWICE_NS = 2_000_000_000
+"""Time after an object was made within which a cache may not show it, on a busy machine, ns."""
+_MADE_TWICE = 0.5
+"""Share of what an operator makes from which on it is built to ask twice."""
 
 _LEAST_CONFLICTS = 10
 _CONFLICTS = 0.25
@@ -60,7 +67,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     overtaken = _overtaken(seen)
     conflicts = [one for one in refused if _is_conflict(one) or overtaken(one)]
     yield from _conflicts(seen, conflicts)
-    known = set(conflicts)
+    known = {*conflicts, *(twice := list(_made_twice(seen, refused)))}
+    yield from _lagging(twice)
     others = Counter((one.what, one.code) for one in refused if one not in known)
     asked = Counter(one.what for one in seen.requests)
     by_code: dict[int, Counter[str]] = defaultdict(Counter)
@@ -81,6 +89,41 @@ def findings(seen: Observed) -> Iterator[Finding]:
             check='error_ratio(kind="persistent")',
         )
     yield from _retries([one for one in refused if not _is_conflict(one)])
+
+
+def _made_twice(seen: Observed, refused: list[Sent]) -> Iterator[Sent]:
+    """Yield refused creations of what the operator itself had made just before, where it is a part of what it makes."""
+    made: dict[tuple[str, ObjectId], list[int]] = defaultdict(list)
+    for one in seen.requests:
+        if one.verb == "create" and one.code == HTTPStatus.CREATED and one.name:
+            made[one.what, one.object].append(one.completed)
+    number = Counter({what: 0 for what, _ in made})
+    for (what, _), times in made.items():
+        number[what] += len(times)
+    again = [
+        one
+        for one in refused
+        if one.verb == "create"
+        and one.code == HTTPStatus.CONFLICT
+        and any(one.received - _TWICE_NS <= at <= one.completed for at in made.get((one.what, one.object), ()))
+    ]
+    kinds, all_of_it = (
+        Counter(one.what for one in ones if one.code == HTTPStatus.CONFLICT) for ones in (again, refused)
+    )
+    few = {what for what, often in kinds.items() if often < _MADE_TWICE * number[what] and often == all_of_it[what]}
+    yield from (one for one in again if one.what in few)
+
+
+def _lagging(twice: list[Sent]) -> Iterator[Finding]:
+    for what, number in Counter(one.what for one in twice).most_common(_SHOWN):
+        if number >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"{what} was answered 409 {number:,} times, for objects that the operator had made just before:"
+                " its cache did not show them yet",
+                check='error_ratio(kind="persistent")',
+            )
 
 
 def _overtaken(seen: Observed) -> Callable[[Sent], bool]:

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from ..result import Finding
 from .evidence import FOREIGN_FINALIZERS, ObjectId, Window
+from .left_behind import kept_by_owners
 from .observed import Observed, is_for_objects
 
 ID = "stalled"
@@ -34,9 +35,14 @@ _RATE = 1.0
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each phase that stalled."""
-    if seen.operator:
-        for window in seen.stalls:
-            yield _finding(seen, window)
+    if not seen.operator:
+        return
+    kept = any(kept_by_owners(seen))
+    for window in seen.stalls:
+        one = _finding(seen, window)
+        # What an owner keeps that stays is no matter of the operator's any more: `left-behind` names it.
+        if not (kept and one.severity == "note"):
+            yield one
 
 
 def _finding(seen: Observed, window: Window) -> Finding:

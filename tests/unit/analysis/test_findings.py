@@ -112,6 +112,22 @@ def test_what_goes_by_itself_or_is_part_of_the_operator_is_not_left_behind(how: 
     assert "left-behind" not in ids(sim)
 
 
+@pytest.mark.parametrize("maker", ["operator", "harness"])
+def test_what_an_owner_keeps_that_was_there_before_is_left_behind(maker: str) -> None:
+    sim = settled()
+    made(sim, "shared", 50)
+    if maker == "harness":
+        sim.request(105, user="harness", verb="create", resource="services", namespace="t", name="shared", code=201)
+    for number in range(4):
+        made(sim, f"svc-{number}", 200 + number, owner="uid-shared")
+    kept = [one for one in found(sim) if one.id == "left-behind"]
+    if maker == "harness":
+        assert not kept
+    else:
+        assert "4 services" in kept[0].text
+        assert "their owner is services t/shared" in kept[0].text
+
+
 def test_a_finalizer_that_stays_is_named() -> None:
     sim = settled()
     made(sim, "svc-0", 200, owner="uid-pcs", finalizers=("a.io/keep",))
@@ -335,6 +351,19 @@ def test_retries_without_a_growing_delay() -> None:
     sim = settled()
     poll(sim, 300, 3300, 300, verb="patch", resource="jobs", group="batch", namespace="t", name="j", code=500)
     assert any("without a growing delay" in one.text and one.severity == "defect" for one in found(sim))
+
+
+@pytest.mark.parametrize(("after", "severity"), [(50, "note"), (3000, "waste")])
+def test_what_the_operator_made_just_before_was_asked_for_by_a_cache_that_lags(after: int, severity: str) -> None:
+    sim = settled()
+    for number in range(12):
+        made(sim, f"svc-{number}", 200 + number, owner="uid-pcs")
+        if number < 5:
+            at = 200 + number + after
+            sim.request(at, verb="create", resource="services", namespace="t", name=f"svc-{number}", code=409)
+        seen(sim, f"svc-{number}", DELETED - 500, "deleted")
+    (refused,) = [one for one in analyse(sim.records()).findings if one.id == "refused-requests"]
+    assert (refused.severity, "made just before" in refused.text) == (severity, severity == "note")
 
 
 def test_conflicts() -> None:

@@ -677,6 +677,55 @@ def test_writes_that_change_nothing_for_a_touched_object(kind: rec.DifferenceKin
     assert ("noop-work" in ids(sim)) is wrong
 
 
+@pytest.mark.parametrize(("polled", "wrong"), [(True, True), (False, False)])
+def test_requests_for_objects_that_are_gone(polled: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(5):
+        name = f"c-{number}"
+        clique(sim, name, 200 + number, owner="uid-pcs")
+        # One late look at each is a queue that is worked off; what also came while nothing changed is a poller.
+        for at in (DEPLOYED + 3000, DELETED + 700) if polled else (DELETED + 700,):
+            code = 200 if at < DELETED else 404
+            sim.request(at + number, verb="get", resource="cliques", group="a.io", namespace="t", name=name, code=code)
+    gone(sim)
+    assert ("initial-state" in ids(sim)) is wrong
+
+
+@pytest.mark.parametrize(("asked", "wrong"), [(True, True), (False, False)])
+def test_children_that_are_made_again_for_owners_that_go(asked: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(5):
+        parent, child = f"p-{number}", f"k-{number}"
+        clique(sim, parent, 200 + number, owner="")
+        clique(sim, child, 300 + number, owner=f"uid-{parent}")
+        if asked:
+            fields = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+            shown(sim, parent, IDLE + 100, fields=fields, resource_version="500")
+        shown(sim, child, IDLE + 200, "deleted")
+        sim.request(IDLE + 300, verb="create", resource="cliques", group="a.io", namespace="t", name=child, code=201)
+        watch = sim.watch_ids[CLIQUES]
+        again: dict[str, Any] = {"name": child, "namespace": "t", "uid": f"uid-again-{number}"}
+        again |= {"owner": f"uid-{parent}", "resource_version": "600"}
+        sim.add(rec.ObjectSeen(at=sim.at(IDLE + 310), watch=watch, change="added", **again))
+        sim.add(rec.ObjectSeen(at=sim.at(DELETED - 600), watch=watch, change="deleted", **again))
+        shown(sim, parent, DELETED - 500, "deleted")
+    churned = [one for one in found(sim) if one.id == "churn"]
+    assert bool(churned) is wrong
+    if wrong:
+        assert "5 cliques.a.io again" in churned[0].text
+
+
+def test_a_kind_without_a_watch_that_is_collected_again_and_again() -> None:
+    sim = settled()
+    for number in range(4):
+        at = 300 + 100 * number
+        slices: dict[str, Any] = {"resource": "endpointslices", "group": "discovery.k8s.io", "namespace": "t"}
+        sim.request(at, verb="create", code=201, name="s", **slices)
+        sim.request(at + 20, user="kube-controller-manager", verb="delete", name="s", **slices)
+    (churned,) = [one for one in found(sim) if one.id == "churn"]
+    assert churned.text.startswith("the operator made 1 endpointslices.discovery.k8s.io 4 times")
+
+
 # ---- objects that grow
 
 
