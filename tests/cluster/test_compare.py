@@ -51,7 +51,7 @@ def test_it(scale):
         pcs.trigger_reconcile()
 """
 
-# An operator that burns half a core, a known share of it in one function: samples enough on any machine.
+# An operator that does nothing but burn CPU, a known share of it in one function: samples enough on any machine.
 BUSY = """
 import http.server
 import sys
@@ -80,7 +80,6 @@ share = int(sys.argv[2]) / 100
 while True:
     listed(time.thread_time() + 0.004 * share)
     written(time.thread_time() + 0.004 * (1 - share))
-    time.sleep(0.004)
 """
 BUSY_DEFINITION = f"""
 name: busy
