@@ -16,6 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale import cli
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster import state
+from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ExitCode
 from tests import forked
@@ -61,6 +62,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         os.mkfifo(tmp_path / name)
     yield tmp_path
     wait_none(str(tmp_path))
+
+
+@pytest.fixture
+def shared(folder: Path, running_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The option for the cluster that other tests use too, for a run that leaves it as it was."""
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(running_cluster.directory.parents[1]))
+    return f"--grovescale-cluster={running_cluster.name}"
 
 
 def start(folder: Path, *options: str) -> forked.Process:
@@ -143,7 +151,6 @@ import pytest
 from pytest_grovescale import checks
 
 
-@pytest.mark.grovescale(nodes=1)
 @pytest.mark.filterwarnings("ignore::pytest_grovescale.errors.InconclusiveWarning")
 def test_it(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=1, pods_per_replica=1)
@@ -170,9 +177,9 @@ def test_it(scale):
 """
 
 
-def test_what_is_stopped_in_a_phase_is_reported_with_its_time_and_decides_nothing(folder: Path) -> None:
+def test_what_is_stopped_in_a_phase_is_reported_with_its_time_and_decides_nothing(folder: Path, shared: str) -> None:
     (folder / "test_it.py").write_text(STALLS, encoding="utf-8")
-    process = start(folder, "--grovescale-inconclusive=warn")
+    process = start(folder, shared, "--grovescale-inconclusive=warn")
     output = finish(process)
     assert process.returncode == 0, output
     phases = {phase.name: phase for phase in recorded(folder).phases}
@@ -205,7 +212,7 @@ def test_a_stopped_supervisor_is_killed_at_the_end_of_its_run(folder: Path) -> N
             os.kill(owner.pid, signal.SIGCONT)
 
 
-def test_a_crash_loop_fails_with_the_operators_last_words(folder: Path) -> None:
+def test_a_crash_loop_fails_with_the_operators_last_words(folder: Path, shared: str) -> None:
     definition = """
 name: crash-loop
 command: ["{python}", -c, "import sys; sys.exit('no such flag: --frobnicate')"]
@@ -213,7 +220,8 @@ readiness: {url: "http://127.0.0.1:{health_port}/readyz"}
 env: {HEALTH: "{health_port}"}
 """
     (folder / "crash-loop.yaml").write_text(definition, encoding="utf-8")
-    done = forked.run_pytest(["--grovescale", "--grovescale-operator=crash-loop.yaml"], cwd=folder)
+    (folder / "test_it.py").write_text("def test_it(scale): pass\n", encoding="utf-8")
+    done = forked.run_pytest(["--grovescale", shared, "--grovescale-operator=crash-loop.yaml"], cwd=folder)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert "no such flag: --frobnicate" in done.stdout
     assert "exited with code 1" in done.stdout
