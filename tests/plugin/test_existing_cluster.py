@@ -166,6 +166,8 @@ def test_a_killed_run_leaves_nothing(
     wait_until(lambda: [name for name in state.names() if name.startswith("run-")] == [], "the end of its supervisor")
 
 
+# Whose turn it is, by the cluster's Lease, is in cluster/test_turns_shared.py.
+@pytest.mark.long
 def test_two_users_at_once_take_turns_and_leave_nothing(
     pytester: pytest.Pytester, running_cluster: Cluster, portal: Portal, admin: Client
 ) -> None:

@@ -215,7 +215,7 @@ def test_one_that_is_there_is_used_and_left_alone(
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGKILL])
 def test_nothing_is_left_when_a_run_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
