@@ -35,6 +35,10 @@ class Channel(Generic[T]):
         self._readable = select.poll()
         self._readable.register(connection, select.POLLIN)
 
+    def fileno(self) -> int:
+        """Return the socket's descriptor, so that `select.select` takes channels."""
+        return self._connection.fileno()
+
     def say(self, message: msgspec.Struct) -> None:
         """Send a message; raises OSError when the other end is closed."""
         self._connection.sendall(encode(message))

@@ -24,7 +24,7 @@ from .fixtures import (
     run_of,
     scale,
 )
-from .session.stash_keys import BUDGET, INFRASTRUCTURE, MISTAKES, RUN, SETTINGS
+from .session.stash_keys import BUDGET, INFRASTRUCTURE, MISTAKES, RUN, RUNS, SETTINGS
 from .suggestions import did_you_mean
 
 __all__ = [
@@ -43,8 +43,9 @@ _OF_WORKER = "grovescale_mistakes"
 _READ = "grovescale_read"
 # File for a comparison with the collected tests; see bench/target_test.py.
 _DESCRIBE = "GROVESCALE_DESCRIBE"
-# File descriptor whose other end a comparison holds; see bench/child.py.
+# File descriptors whose other ends a comparison holds; see bench/child.py and scenario/driver_protocol.py.
 _DRIVER = "GROVESCALE_DRIVER_FD"
+_RUNS = "GROVESCALE_RUNS_FD"
 _FIXTURES = {"scale", "grovescale_api_client", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
 _MARKER_ARGUMENTS = {
     "cluster": str,
@@ -260,6 +261,25 @@ def _declare_checks(item: pytest.Item) -> None:
         item.stash[BUDGET] = declared_for(item.path.parent, names, arguments, root=item.config.rootpath)
     except GrovescaleError as error:
         raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Run the test as often as the comparison that started this process wants.
+
+    pytest initialises an item that is run once more, as plugins that rerun failed tests have it do.
+    """
+    if _RUNS not in os.environ or session.testsfailed or session.config.option.collectonly:
+        return None
+    from .scenario.driver_protocol import inherited_runs
+
+    if (runs := inherited_runs()) is None:
+        return None
+    session.config.stash[RUNS] = runs
+    for _ in runs.asked():
+        for item in session.items:
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=None)
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

@@ -52,6 +52,9 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     repeated as long as there are `repeats`. None: no limit (older plans)."""
     repeats: int = 0
     """How often, in all, a contended pair is discarded and repeated; further ones are kept."""
+    by_counts: bool = False
+    """Whether the default gates are counts, which other programs do not change: a contended pair then keeps them, and
+    loses its times."""
 
 
 class VariantRun(msgspec.Struct, frozen=True, kw_only=True):

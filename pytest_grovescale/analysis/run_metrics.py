@@ -116,8 +116,10 @@ def is_wall_time(key: str) -> bool:
     return key.startswith(("wall:", "milestone:"))
 
 
-def default_gates(largest: Mapping[str, float]) -> Gates:
+def default_gates(largest: Mapping[str, float], *, by_counts: bool = False) -> Gates:
     """Return the metrics to gate on by default: CPU and counts, which do not depend on other users of the machine.
+
+    ``by_counts``: counts only.
 
     CPU, requests and reconciles of the phases that have work to do, requests by verb and Events where there are enough
     of them, and what a no-op trigger and an idle operator cost. Where no audit log was read, requests are the
@@ -129,7 +131,11 @@ def default_gates(largest: Mapping[str, float]) -> Gates:
     gated += [key for key in many if largest.get(key, 0.0) >= _FEW]
     of_noop = ("noop_cpu", "noop_writes", "noop_requests", "noop_reconciles")
     of_idle = ("idle_cpu", "idle_requests", "idle_reconciles")
-    known = tuple(key for key in (*gated, *of_noop, *of_idle) if key in largest)
+    known = tuple(
+        key
+        for key in (*gated, *of_noop, *of_idle)
+        if key in largest and (units_of(key) in COUNTS or not by_counts)
+    )
     return Gates(known, tuple(key for key in known if key.partition(":")[0] in GUARDS))
 
 

@@ -88,17 +88,17 @@ def running(
     log: Path,
     lock: int,
     line: socket.socket | None = None,
-    barrier: socket.socket | None = None,
+    runs: socket.socket | None = None,
 ) -> Iterator[Child]:
     """Start ``python -m pytest ARGUMENTS``; it has ended when the block ends.
 
     ``lock``: descriptor of the machine lock, which the process shares. ``line``: its end of the socket that carries
-    commands for no-op windows; ``barrier``: its end of the socket that releases its phases. If this process dies, even
-    by SIGKILL, the other interrupts itself (`end_with`).
+    commands for no-op windows; ``runs``: that of the socket by which its test is run again and again. If this process
+    dies, even by SIGKILL, the other interrupts itself (`end_with`).
     """
     theirs, ours = os.pipe()
     handed_on = {DRIVER: theirs, machine_lock.INHERITED: lock}
-    for variable, connection in ((driver_protocol.CONNECTION, line), (driver_protocol.BARRIER, barrier)):
+    for variable, connection in ((driver_protocol.CONNECTION, line), (driver_protocol.RUNS, runs)):
         if connection is not None:
             handed_on[variable] = connection.fileno()
     try:

@@ -26,7 +26,7 @@ from ..report.html.page import Background
 from . import bisect, compare, from_results, output, profiled_runs, run_context, sweep, target_test, variant
 from .output import ComparisonFile, FailOn, SweepFile
 from .screen import Screen
-from .store import PAIRS, TYPICAL_S, BisectPlan, Plan, Store, WindowPlan, named_errors
+from .store import PAIRS, RUN, TYPICAL_S, BisectPlan, Plan, Store, WindowPlan, named_errors
 from .sweep import SweepFailOn
 from .target_test import Subject
 from .variant import Pairing
@@ -254,12 +254,7 @@ def _tell(
 
 
 def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment: Environment) -> compare.Wanted:
-    names_of_parts = ",".join(compare.PARTS) if wanted.parts is None else wanted.parts
-    parts = tuple(part.strip() for part in names_of_parts.split(",") if part.strip())
-    if not parts or set(parts) - set(compare.PARTS) or len(set(parts)) != len(parts):
-        raise UsageError(
-            f"--parts {names_of_parts}: not noop, deploy or both", next_step="Write it as --parts noop,deploy."
-        )
+    parts = _parts(wanted)
     parameters = variant.pairs_of("--param", wanted.parameters)
     if wanted.quick and not test:
         parameters = {"replicas": _QUICK_REPLICAS, **parameters}
@@ -276,6 +271,7 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         no_early_stop=wanted.no_early_stop,
         sequential=wanted.sequential,
         windows=windows,
+        hold_s=windows.seconds if wanted.quick else 1.0,
         gated=tuple(wanted.gated),
         max_contention=limit_of(wanted.max_contention),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
@@ -283,13 +279,30 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
     )
 
 
+def _parts(wanted: CompareWanted) -> tuple[str, ...]:
+    if wanted.quick:
+        given = {"--parts": wanted.parts, "--triggers": wanted.triggers, "--same-process": wanted.same_process}
+        if unheeded := [option for option, value in given.items() if value not in (None, False)]:
+            raise UsageError(
+                f"--quick makes whole runs of the test, without no-op windows: {', '.join(unheeded)} does not fit",
+                next_step="Leave that out, or --quick.",
+            )
+        return (RUN,)
+    names_of_parts = ",".join(compare.PARTS) if wanted.parts is None else wanted.parts
+    parts = tuple(part.strip() for part in names_of_parts.split(",") if part.strip())
+    if not parts or set(parts) - set(compare.PARTS) or len(set(parts)) != len(parts):
+        raise UsageError(
+            f"--parts {names_of_parts}: not noop, deploy or both", next_step="Write it as --parts noop,deploy."
+        )
+    return parts
+
+
 def _pairs(wanted: CompareWanted) -> dict[str, int]:
-    asked = wanted.pairs or (compare.QUICK_PAIRS if wanted.quick else None)
-    return {part: asked or pairs for part, pairs in PAIRS.items()}
+    return {part: wanted.pairs or pairs for part, pairs in PAIRS.items()}
 
 
 def _windows(wanted: CompareWanted) -> WindowPlan:
-    plan = compare.QUICK_WINDOWS if wanted.quick else WindowPlan()
+    plan = WindowPlan(seconds=compare.QUICK_HOLD_S) if wanted.quick else WindowPlan()
     seconds = durations.seconds(wanted.window) if wanted.window else plan.seconds
     triggers = plan.triggers if wanted.triggers is None else wanted.triggers
     if seconds <= 0 or triggers < 1:

@@ -30,6 +30,7 @@ from .store import (
     NOOP,
     PAIRS,
     PROFILE,
+    RUN,
     Plan,
     Sample,
     Slot,
@@ -58,7 +59,8 @@ def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPl
     """
     known = {key for pair in found for run in (pair.a, pair.b) for key in run.metrics}
     if not plan.gated:
-        gates = default_gates(largest_of(run.metrics for pair in found[:1] for run in (pair.a, pair.b)))
+        largest = largest_of(run.metrics for pair in found[:1] for run in (pair.a, pair.b))
+        gates = default_gates(largest, by_counts=plan.by_counts)
         return msgspec.structs.replace(plan, gated=gates.gated or _NOTHING_MEASURED, guards=gates.guards)
     if known and (unknown := [key for key in plan.gated if key not in known]):
         raise UsageError(
@@ -144,8 +146,8 @@ def _facts(plan: Plan, samples: Mapping[Slot, Sample]) -> dict[str, str]:
 
 PARTS = (NOOP, DEPLOY)
 
-QUICK_PAIRS = 5
-QUICK_WINDOWS = WindowPlan(seconds=5.0, triggers=15)
+QUICK_HOLD_S = 5.0
+"""Longest hold in a run of a quick comparison: what a trigger sets off is over by then."""
 
 
 class Wanted(NamedTuple):
@@ -161,6 +163,8 @@ class Wanted(NamedTuple):
     sequential: bool = False
     """Whether deploy runs are sequential even where both variants' runs could be parallel."""
     windows: WindowPlan = WindowPlan()
+    hold_s: float = 1.0
+    """Longest hold in a phase of a run; those of windows are in their plan."""
     gated: tuple[str, ...] = ()
     """Empty: the default metrics, of those measured."""
     max_contention: float = MAX_CONTENTION
@@ -204,7 +208,8 @@ def plan_of(wanted: Wanted) -> Plan:
             parallel=part == NOOP or not (wanted.sequential or shared or any(is_wall_time(key) for key in keys)),
             max_contention=wanted.max_contention,
             # On a machine with constant other load, a comparison takes at most twice as long.
-            repeats=wanted.pairs[part],
+            repeats=0 if part == RUN else wanted.pairs[part],
+            by_counts=part == RUN,
         )
         for part, keys in gated.items()
     }
@@ -222,12 +227,13 @@ def plan_of(wanted: Wanted) -> Plan:
         ),
         comparisons=comparisons,
         windows=wanted.windows,
+        hold_s=wanted.hold_s,
         repository=wanted.repository,
     )
 
 
 def _gated(keys: Sequence[str], part: str) -> tuple[str, ...]:
-    return tuple(key for key in keys if key.startswith(OF_NOOP) == (part == NOOP))
+    return tuple(key for key in keys if part == RUN or key.startswith(OF_NOOP) == (part == NOOP))
 
 
 class Finished(NamedTuple):
@@ -328,7 +334,8 @@ def _to_discard(store: Store, plan: Plan, part: str) -> int | None:
 def _measure_of(bench: Bench, part: str, stack: contextlib.ExitStack) -> Windows | ParallelRuns | SequentialRuns:
     if part == NOOP:
         return Windows(bench, stack)
-    return ParallelRuns(bench, stack) if bench.plan.comparisons[part].parallel else SequentialRuns(bench, stack)
+    runs = ParallelRuns if bench.plan.comparisons[part].parallel else SequentialRuns
+    return runs(bench, stack, noop=part == RUN)
 
 
 def _line(bench: Bench, slot: Slot, samples: Mapping[Slot, Sample]) -> str:

@@ -12,19 +12,21 @@ import functools
 import select
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import msgspec
 
 from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..cluster.handle import Cluster
+from ..json_lines import Channel
+from ..scenario.driver_protocol import AnyRunAnswer, AnyRunOrder, AtPhase, BeginPhase, BeginRun, EndRuns, RunEnded
 from . import child, measured
 from .child import Child
 from .driver import Bench, new_cluster, shared_cluster
-from .store import Slot
+from .store import RUNS, Slot
 
 # Within some multiple of the hold, a profiled no-op phase repeats its triggers until it has enough samples.
 _PROFILED_HOLD_S = 10.0
@@ -39,13 +41,8 @@ class WholeRun(NamedTuple):
 
 
 @contextlib.contextmanager
-def started(
-    bench: Bench, slot: Slot, cluster: Cluster, *, profile: str = "off", barrier: socket.socket | None = None
-) -> Iterator[WholeRun]:
-    """Start a slot's run on a cluster; it has ended when the block ends.
-
-    ``profile``: a profiling pass follows. ``barrier``: its end of a socket, see ``scenario.barrier``.
-    """
+def started(bench: Bench, slot: Slot, cluster: Cluster, *, profile: str = "off") -> Iterator[WholeRun]:
+    """Start a slot's run on a cluster; it has ended when the block ends. ``profile``: a profiling pass follows."""
     reports = bench.store.run_folder(slot.name)
     # Left by a killed attempt: this run must not be judged by it.
     (reports / measured.LATEST).unlink(missing_ok=True)
@@ -54,7 +51,7 @@ def started(
         *bench.arguments(slot.arm, reports, hold_s=hold_s, profile=profile),
         f"--grovescale-cluster={cluster.name}",
     ]
-    with child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, barrier=barrier) as process:
+    with child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor) as process:
         yield WholeRun(slot, process, reports)
 
 
@@ -94,7 +91,8 @@ class SequentialRuns:
         with started(self._bench, slot, self._cluster, profile=self._profile) as run:
             run.process.wait(functools.partial(follow, self._bench, run))
             test, found = result(self._bench, run, noop=self._noop)
-        (found,) = measured.with_contention([(found, measured.deploy_phases(test))], base=self._bench.store.folder)
+        phases = measured.counted_phases(test, noop=self._noop)
+        (found,) = measured.with_contention([(found, phases)], base=self._bench.store.folder)
         self._bench.keep(slot, began, test, found)
 
     def finish(self) -> None:
@@ -105,12 +103,20 @@ _LOOK_S = 0.25
 
 
 class ParallelRuns:
-    """Makes the runs of a pair at the same time, on two clusters that live until ``stack`` is closed."""
+    """Makes the runs of a pair at the same time, on two clusters that live until ``stack`` is closed.
 
-    def __init__(self, bench: Bench, stack: contextlib.ExitStack) -> None:
+    Each variant has a process on each cluster that it was run on, which makes its further runs there, too: only the
+    first run pays for the imports. The operator, its namespace and the recording are new in each.
+    """
+
+    def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, noop: bool = False) -> None:
+        """``noop``: no-op phases count too."""
         self._bench = bench
         self._stack = stack
+        self._noop = noop
         self._clusters: list[Cluster] = []
+        self._processes: dict[tuple[str, str], RunProcess] = {}
+        """By arm and cluster."""
 
     def __call__(self, slot: Slot) -> None:
         """Make both runs of a slot's round, and save their samples.
@@ -121,87 +127,136 @@ class ParallelRuns:
 
     def together(self, slots: Sequence[Slot]) -> None:
         """Make the runs of two slots at the same time, and save their samples."""
+        began = time.monotonic()
         while len(self._clusters) < len(slots):
             cluster = new_cluster(self._bench, f"{self._bench.store.folder.name}-{len(self._clusters) + 1}")
             self._stack.callback(cluster.release)
             self._clusters.append(cluster)
-        began = time.monotonic()
-        with contextlib.ExitStack() as running:
-            barrier = running.enter_context(Barrier())
-            # The order of the arms alternates from round to round, and with it the assignment of clusters.
-            runs = [
-                self._started(running, barrier, one, cluster)
-                for one, cluster in zip(slots, self._clusters, strict=True)
-            ]
-            # However the wait ends, both clean up at the same time, not one after the other.
-            for run in runs:
-                running.callback(run.process.interrupt)
-            self._wait(runs, barrier)
-            results = [result(self._bench, run) for run in runs]
+        self._end_others({slot.arm for slot in slots})
+        # The order of the arms alternates from round to round, and with it the assignment of clusters.
+        processes = [self._process(slot, cluster) for slot, cluster in zip(slots, self._clusters, strict=True)]
+        try:
+            self._run(processes)
+        except BaseException:
+            # Both clean up at the same time, not one after the other.
+            for process in processes:
+                process.child.interrupt()
+            raise
+        results = [self._result(process) for process in processes]
         each = (time.monotonic() - began) / len(slots)
         measured_runs = measured.with_contention(
-            [(run, measured.deploy_phases(test)) for test, run in results], base=self._bench.store.folder
+            [(run, measured.counted_phases(test, noop=self._noop)) for test, run in results],
+            base=self._bench.store.folder,
         )
-        for one, (test, _), found in zip(slots, results, measured_runs, strict=True):
-            self._bench.keep(one, time.monotonic() - each, test, found)
+        for slot, (test, _), found in zip(slots, results, measured_runs, strict=True):
+            self._bench.keep(slot, time.monotonic() - each, test, found)
 
     def finish(self) -> None:
-        """Nothing to do: only the clusters still run, which end with the stack."""
+        """Let the processes write their results and end, all at the same time."""
+        self._end(list(self._processes))
 
-    def _started(self, running: contextlib.ExitStack, barrier: Barrier, slot: Slot, cluster: Cluster) -> WholeRun:
-        with barrier.line() as theirs:
-            return running.enter_context(started(self._bench, slot, cluster, barrier=theirs))
+    def _run(self, processes: Sequence[RunProcess]) -> None:
+        """Make one run of each process; return when all have ended."""
+        running = list(processes)
+        for process in processes:
+            process.say(BeginRun())
+        waiting: set[RunProcess] = set()
+        while running:
+            for process in select.select(running, [], [], _LOOK_S)[0]:
+                match process.hear():
+                    case AtPhase():
+                        waiting.add(process)
+                    case RunEnded():
+                        running.remove(process)
+                    case None:
+                        raise measured.nothing_measured(process.child)
+            for process in processes:
+                process.look()
+            # A test that has ended its run keeps none from beginning further phases.
+            if running and waiting.issuperset(running):
+                for process in running:
+                    process.say(BeginPhase())
+                waiting.clear()
 
-    def _wait(self, runs: Sequence[WholeRun], barrier: Barrier) -> None:
-        """Return when all runs have ended."""
-        left = list(runs)
-        while left:
-            barrier.look(_LOOK_S)
-            for run in left:
-                run.process.look(functools.partial(follow, self._bench, run))
-            left = [run for run in left if not run.process.has_ended()]
+    def _result(self, process: RunProcess) -> tuple[TestResult, VariantRun]:
+        test = process.result()
+        if test is None or not test.phases:
+            raise measured.nothing_measured(process.child)
+        found = measured.run_of(test, process.reports, base=self._bench.store.folder)
+        if not self._noop:
+            found = msgspec.structs.replace(found, metrics=measured.deploy_run(test, found))
+        return test, found
+
+    def _process(self, slot: Slot, cluster: Cluster) -> RunProcess:
+        key = slot.arm, cluster.name
+        if key not in self._processes:
+            self._processes[key] = self._stack.enter_context(run_process(self._bench, slot, cluster))
+        return self._processes[key]
+
+    def _end_others(self, arms: Collection[str]) -> None:
+        """End the processes of arms that are not run now: a search among many would keep one for each."""
+        self._end([key for key in self._processes if key[0] not in arms])
+
+    def _end(self, keys: Sequence[tuple[str, str]]) -> None:
+        ending = [self._processes.pop(key) for key in keys]
+        for process in ending:
+            process.say(EndRuns())
+        for process in ending:
+            process.child.wait(process.follow)
 
 
-class Barrier:
-    """The driver's ends of the sockets of ``scenario.barrier``: a phase begins when all its tests wait for it."""
+class RunProcess:
+    """A process that runs the test of one variant on one cluster, again and again."""
 
-    def __init__(self) -> None:
-        self._lines: list[socket.socket] = []
-        self._waiting: set[socket.socket] = set()
+    def __init__(
+        self, child: Child, channel: Channel[AnyRunAnswer], reports: Path, follow: Callable[[str], None]
+    ) -> None:
+        self.child = child
+        self.reports = reports
+        self.follow = follow
+        self._channel = channel
+        self._read: set[Path] = set()
+        """Recordings of earlier runs."""
 
-    def __enter__(self) -> Self:
-        return self
+    def fileno(self) -> int:
+        """Return the descriptor of its channel, for `select.select`."""
+        return self._channel.fileno()
 
-    def __exit__(self, *_: object) -> None:
-        while self._lines:
-            self._lines.pop().close()
+    def say(self, order: AnyRunOrder) -> None:
+        """Send an order; that a process has died is noticed by its answer."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._channel.say(order)
 
-    def line(self) -> socket.socket:
-        """Return a new test's end of its socket, to be passed on and closed."""
-        ours, theirs = socket.socketpair()
-        self._lines.append(ours)
-        return theirs
+    def hear(self) -> AnyRunAnswer | None:
+        """Return its next message; None when it has ended."""
+        return self._channel.hear()
 
-    def look(self, timeout: float) -> None:
-        """Process waiting and ended tests for at most ``timeout`` seconds; release all when all wait."""
-        for line in select.select(self._lines, [], [], timeout)[0]:
-            if _heard(line):
-                self._waiting.add(line)
-            else:
-                self._lines.remove(line)
-                self._waiting.discard(line)
-                line.close()
-        if self._lines and self._waiting.issuperset(self._lines):
-            self._waiting.clear()
-            for line in self._lines:
-                # A test that has ended meanwhile is noticed at the next call.
-                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                    line.sendall(b".")
+    def result(self) -> TestResult | None:
+        """Return the result of the run that has ended; None where it has none."""
+        new = measured.recordings_in(self.reports) - self._read
+        self._read |= new
+        return measured.recorded_result(new.pop()) if len(new) == 1 else None
+
+    def look(self) -> None:
+        """Show its output."""
+        self.child.look(self.follow)
 
 
-def _heard(line: socket.socket) -> bytes:
-    """Return a test's message; empty when it has ended."""
-    try:
-        return line.recv(1)
-    except ConnectionResetError:
-        return b""
+@contextlib.contextmanager
+def run_process(bench: Bench, slot: Slot, cluster: Cluster) -> Iterator[RunProcess]:
+    """Start a process that runs an arm's test on a cluster when it is told to; it has ended when the block ends."""
+    start = f"{slot.part}-{slot.arm}"
+    name = f"{start}-{1 + len(list((bench.store.folder / RUNS).glob(f'{start}-*')))}"
+    reports = bench.store.run_folder(name)
+    arguments = [
+        *bench.arguments(slot.arm, reports, hold_s=bench.plan.hold_s),
+        f"--grovescale-cluster={cluster.name}",
+    ]
+    ours, theirs = socket.socketpair()
+    with contextlib.ExitStack() as stack:
+        channel: Channel[AnyRunAnswer] = Channel(ours, AnyRunAnswer)
+        stack.callback(channel.close)
+        with theirs:
+            running = child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, runs=theirs)
+            process = stack.enter_context(running)
+        yield RunProcess(process, channel, reports, lambda line: bench.screen.now(f"{name}: {line}"))

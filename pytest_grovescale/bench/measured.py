@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..analysis.analyse import contents_of
+from ..analysis.analyse import RECORDINGS, contents_of, result_of
 from ..analysis.comparison import VariantRun
 from ..analysis.contention import OF_CONTENTION, RunContention, contention_of_run
 from ..analysis.recording_index import Contents
@@ -80,7 +80,29 @@ def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> t
     test = result_in(reports, subject)
     if test is None or not test.phases:
         raise nothing_measured(child)
-    return test, VariantRun(
+    return test, run_of(test, reports, base=base)
+
+
+def recordings_in(reports: Path) -> set[Path]:
+    """Return the recordings of the newest run in a folder of reports."""
+    return set((reports / LATEST / RECORDINGS).glob("*.jsonl"))
+
+
+def recorded_result(recording: Path) -> TestResult | None:
+    """Return the result of one recording, of a process that goes on; None where it cannot be read.
+
+    Without findings, which do not count in a comparison.
+    """
+    try:
+        contents = contents_of(journal.read(recording))
+        return result_of(contents, recording=f"{RECORDINGS}/{recording.name}", findings=False)
+    except RecordingError:
+        return None
+
+
+def run_of(test: TestResult, reports: Path, *, base: Path) -> VariantRun:
+    """Return the figures of one run; ``base``: the folder that paths are relative to."""
+    return VariantRun(
         metrics=metrics_of(test),
         broken=broken(test),
         failure=test.failure,
@@ -98,9 +120,9 @@ def deploy_run(test: TestResult, run: VariantRun) -> dict[str, float]:
     }
 
 
-def deploy_phases(test: TestResult) -> list[str]:
-    """Return the names of the phases whose metrics `deploy_run` keeps."""
-    cut = _cut_phases(test)
+def counted_phases(test: TestResult, *, noop: bool = False) -> list[str]:
+    """Return the names of the phases whose metrics `deploy_run` keeps; ``noop``: those of all phases."""
+    cut = set() if noop else _cut_phases(test)
     return [phase.name for phase in test.phases if phase.name not in cut]
 
 

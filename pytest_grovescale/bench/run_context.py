@@ -16,9 +16,9 @@ from ..report.html.page import Background, RunLink, RunRow, ShownRun
 from ..report.html.profiles import link
 from .from_results import RecordedPair
 from .profiled_runs import Profiled
-from .store import DEPLOY, NOOP, PROFILE, Plan, Sample, Slot, Store
+from .store import DEPLOY, NOOP, PROFILE, RUN, Plan, Sample, Slot, Store
 
-_PARTS = {NOOP: "no-op windows", DEPLOY: "deploy and delete", PROFILE: "with a profiler"}
+_PARTS = {NOOP: "no-op windows", DEPLOY: "deploy and delete", RUN: "whole runs", PROFILE: "with a profiler"}
 
 
 class _Look(NamedTuple):

@@ -46,14 +46,15 @@ def named_errors(path: Path) -> Iterator[None]:
         ) from error
 
 
-NOOP, DEPLOY, PROFILE, BISECT = "noop", "deploy", "profile", "bisect"
-"""Parts of a comparison. ``PROFILE``: one run of each variant, with the machine to itself and a profiling pass; the
-verdict does not include it."""
-PAIRS: Mapping[str, int] = {NOOP: 16, DEPLOY: 16}
+NOOP, DEPLOY, RUN, PROFILE, BISECT = "noop", "deploy", "run", "profile", "bisect"
+"""Parts of a comparison. ``RUN``: whole runs of the test, which a quick comparison makes instead of no-op windows and
+deploy runs. ``PROFILE``: one run of each variant, with the machine to itself and a profiling pass; the verdict does not
+include it."""
+PAIRS: Mapping[str, int] = {NOOP: 16, DEPLOY: 16, RUN: 12}
 """Part of a comparison → number of its pairs, including the warm-up. `grovescale selftest power` shows what they can
 detect; each part takes less than 20 minutes with them on two cores, at 1000 pods."""
 
-TYPICAL_S: Mapping[str, float] = {NOOP: 22.0, DEPLOY: 31.5, "profile": 120.0, "sweep": 57.0}
+TYPICAL_S: Mapping[str, float] = {NOOP: 22.0, DEPLOY: 31.5, RUN: 12.0, PROFILE: 120.0, "sweep": 57.0}
 """Part → seconds for one run of it, with set-up and teardown: medians of the comparisons and the sweep of up to 1000
 pods on two cores in docs/comparing.md."""
 

@@ -1,11 +1,12 @@
-"""No-op windows driven by a comparison: one deployed workload, measured repeatedly over a socket.
+"""What a comparison's driver and the tests that it has measured say to each other, over a socket.
 
-A comparison's driver runs both, and holds the other ends of their sockets. A test writes a byte when it is about to
-begin a phase, and continues when one comes back.
+*Whole runs.* A test is run again and again by one process, each time the driver says so, with an operator, a namespace
+and a recording of its own. When it is about to begin a phase it says that, and goes on when the driver answers, which
+it does once the other variant's test has come so far, too.
 
-A comparison runs two tests in parallel, each on a cluster of its own. When a phase with triggers has passed, the test
-pauses here and executes the orders of the comparison's driver, which keeps the windows of both tests open at the same
-time and triggers them alternately.
+*No-op windows.* One deployed workload is measured repeatedly: when a phase with triggers has passed, the test pauses
+here and executes the driver's orders, which keep the windows of both tests open at the same time and trigger them
+alternately.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -38,35 +39,69 @@ def inherited_socket(variable: str) -> socket.socket | None:
         return None
 
 
-BARRIER = "GROVESCALE_BARRIER_FD"
-"""Environment variable: file descriptor over which a driver lets phases begin."""
+RUNS = "GROVESCALE_RUNS_FD"
+"""Environment variable: file descriptor over which a driver has the test run again and again."""
 
 
-class Barrier:
-    """The test's end of the barrier; without a socket it does not wait."""
+class RunOrder(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
+    """Message of the driver to a test that it has run."""
 
-    def __init__(self, connection: socket.socket | None = None) -> None:
-        self._connection = connection
 
-    def wait(self) -> None:
-        """Return when the other test is about to begin a phase as well, or has ended; Ctrl-C ends the wait."""
-        if self._connection is None:
-            return
-        # A driver that is gone sends nothing: a test that it has started interrupts itself.
+class BeginRun(RunOrder, tag="begin-run", frozen=True, kw_only=True):
+    """Run the test once more; answered by ``RunEnded``."""
+
+
+class BeginPhase(RunOrder, tag="begin-phase", frozen=True, kw_only=True):
+    """The answer to ``AtPhase``."""
+
+
+class EndRuns(RunOrder, tag="end-runs", frozen=True, kw_only=True):
+    """End the process in order: there is no further run. Not answered."""
+
+
+class RunAnswer(msgspec.Struct, frozen=True, kw_only=True, tag_field="say"):
+    """Message of the test to the driver that has it run."""
+
+
+class AtPhase(RunAnswer, tag="at-phase", frozen=True, kw_only=True):
+    """The test is about to begin a phase, and waits for ``BeginPhase``."""
+
+
+class RunEnded(RunAnswer, tag="run-ended", frozen=True, kw_only=True):
+    """The run is over, and cleaned up; its recording is closed."""
+
+
+AnyRunOrder = BeginRun | BeginPhase | EndRuns
+AnyRunAnswer = AtPhase | RunEnded
+
+
+class Runs:
+    """The test's end of a driver that has it run again and again."""
+
+    def __init__(self, driver: Channel[AnyRunOrder]) -> None:
+        self._driver = driver
+
+    def asked(self) -> Iterator[None]:
+        """Yield once for each run that the driver wants; it has ended when the next one is asked for.
+
+        Ends when the driver is gone, too: a test that it has started interrupts itself.
+        """
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._connection.sendall(b".")
-            self._connection.recv(1)
+            while isinstance(self._driver.hear(), BeginRun):
+                yield
+                self._driver.say(RunEnded())
 
-    def leave(self) -> None:
-        """Release the other test for good: this one begins no further phase."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def at_phase(self) -> None:
+        """Return when the other variant's test is about to begin a phase as well, or has ended its run."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._driver.say(AtPhase())
+            self._driver.hear()
 
 
-def inherited_barrier() -> Barrier:
-    """Return the barrier of the driver that started this process, once; else one that does not wait."""
-    return Barrier(inherited_socket(BARRIER))
+def inherited_runs() -> Runs | None:
+    """Return the end of the driver that started this process, once; None without one."""
+    connection = inherited_socket(RUNS)
+    return None if connection is None else Runs(Channel(connection, AnyRunOrder))
 
 
 if TYPE_CHECKING:

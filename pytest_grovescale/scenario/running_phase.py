@@ -217,7 +217,8 @@ class RunningPhase:
         waited = None if self.twin_of else self._test.wait_quiet()
         self._test.recorder.check_journal()
         self._test.progress.phase(self.name, self.timeout_s)
-        self._test.barrier.wait()
+        if self._test.runs is not None:
+            self._test.runs.at_phase()
         try:
             self._test.recorder.begin_phase(
                 self.name,

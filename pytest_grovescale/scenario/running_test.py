@@ -42,7 +42,7 @@ from ..recording.records import CYCLES, StallKind, cycle_edge
 from ..resources import Folders
 from . import tracking_free_pass
 from .conditions import Declared, kinds, resolve
-from .driver_protocol import AnyOrder, Barrier, serve
+from .driver_protocol import AnyOrder, Runs, serve
 from .quiescence import idle_cores
 from .quiet import Quietness, QuietWait
 from .running_phase import Aim, RunningPhase, no_operator
@@ -93,8 +93,8 @@ class RunningTest:
     quietness: Quietness | None = None
     driver: Channel[AnyOrder] | None = None
     """The comparison that has no-op windows measured, until it was served."""
-    barrier: Barrier = dataclasses.field(default_factory=Barrier)
-    """Synchronises phases with those of the test that is compared with this one."""
+    runs: Runs | None = None
+    """The comparison that has the test run again and again, and phases begin with those of the other variant's."""
     budget: Budget = NO_BUDGET
     profiled: bool = False
     """Whether this is the profiling pass, whose figures are not judged."""

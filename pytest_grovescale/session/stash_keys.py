@@ -9,6 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from ..checks.budgets import Declared
     from ..options import Settings
+    from ..scenario.driver_protocol import Runs
     from .run import Run
 
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
@@ -19,6 +20,9 @@ MISTAKES = pytest.StashKey[list[str]]()
 
 RUN: pytest.StashKey[Run] = pytest.StashKey()
 """On the config: the session's run, from the first use of its fixtures or of an xdist worker on."""
+
+RUNS: pytest.StashKey[Runs] = pytest.StashKey()
+"""On the config: the comparison that has the session's test run again and again."""
 
 BUDGET: pytest.StashKey[tuple[Declared, ...]] = pytest.StashKey()
 """On a test: its declared checks."""

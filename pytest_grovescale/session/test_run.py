@@ -45,7 +45,7 @@ from .context import Session
 from .error_translation import translated_errors
 from .recordings import processes_files, start_recorder
 from .session_summary import baselines_of
-from .stash_keys import BUDGET
+from .stash_keys import BUDGET, RUNS
 from .test_config import ItemConfig, folders, has_profiled_pass, node_id
 
 _CONTROLLERS_S = 5.0
@@ -270,7 +270,7 @@ class MeasuredTest:
             wait_quiet_s=settings.wait_quiet_s,
             quietness=Quietness(processes_files(cluster, operator)),
             driver=driver_protocol.inherited_channel(),
-            barrier=driver_protocol.inherited_barrier(),
+            runs=item.config.stash.get(RUNS, None),
             profiled=self._profiled,
             profilers_follow=has_profiled_pass(item),
             profiler_aim=functools.partial(self._profile_target, operator),
@@ -284,7 +284,6 @@ class MeasuredTest:
         )
 
     def _close(self, test: RunningTest) -> None:
-        test.barrier.leave()
         if how := test.cluster.ended():
             # With all objects on it: there is nothing to remove.
             self._say(how)
