@@ -19,6 +19,7 @@ import numpy as np
 from ..recording.records import Machine
 from .comparability import WorkAlone, changed_work, work_alone
 from .comparison_plan import (
+    FEWEST,
     ComparisonPlan,
     ComparisonVerdict,
     Discarded,
@@ -35,11 +36,11 @@ from .metric_comparison import (
     MetricLevels,
     MetricVerdict,
     describe_metric,
-    method_of,
+    is_fact,
     metric_evidence,
     not_measured,
 )
-from .run_metrics import is_wall_time, phase_of
+from .run_metrics import COUNTS, floor_of, is_wall_time, phase_of, units_of
 from .statistics.decision import Decision, decide_with_facts, nominal_levels
 from .statistics.paired import Evidence, Floats
 
@@ -61,10 +62,6 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 2
-
-FACTS_FROM = 5
-"""Pairs, with the warm-up, from which on a count that never varies within a variant is compared as a fact, before the
-first analysis too: it needs no test, and so no share of alpha."""
 
 _RANK_TEST_AGREES = 0.05
 _SAME_WORK = 0.02
@@ -93,6 +90,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs recorded, with the warm-up."""
     look: int | None = None
     """Pairs, with the warm-up, at the interim analysis that the figures are from; None before the first one."""
+    stopped: str = ""
+    """Why it ended before its planned pairs, other than by its figures; empty where it did not."""
     broken: tuple[Broken, ...] = ()
     alone: tuple[WorkAlone, ...] = ()
     """Requests and reconciles in parallel and in the run of each variant that had the machine to itself; empty where
@@ -122,19 +121,22 @@ def compare(
     machine: Machine | None = None,
     facts: Mapping[str, str] | None = None,
     weaker: str = "",
+    stopped: str = "",
 ) -> Comparison:
     """Return the comparison of the pairs. ``pairs`` are in the order of their runs, the warm-up included.
 
     The figures are those of the last planned interim analysis that has all its pairs; before the first one, of all
     pairs so far, and nothing is decided. ``discarded``: pairs that were repeated. ``alone``: for each variant (``a``,
-    ``b``) a run that had the machine to itself. Raises UsageError for an invalid plan.
+    ``b``) a run that had the machine to itself. ``stopped``: why no further pairs are made, for a reason that has
+    nothing to do with their figures; these then are the last analysis. Raises UsageError for an invalid plan.
     """
     check(plan)
-    reached = [look for look in plan.looks if look <= len(pairs)]
+    looks = _looks(plan, len(pairs), stopped=bool(stopped))
+    reached = [look for look in looks if look <= len(pairs)]
     look = reached[-1] if reached else None
     used = [pair for pair in pairs[plan.warmup : look] if not (pair.a.broken or pair.b.broken)]
     broken = _broken(plan, pairs)
-    metrics = _metrics(plan, used, look)
+    metrics = _metrics(plan, used, look, looks)
     contention = _contention(plan, pairs, discarded)
     work = work_alone(used, alone or {}) if plan.parallel else ()
     return Comparison(
@@ -143,18 +145,35 @@ def compare(
         metrics=metrics,
         pairs=len(pairs),
         look=look,
+        stopped=stopped,
         broken=broken,
         alone=work,
         contention=contention,
         warnings=(
             *_warnings(plan, pairs, metrics, look),
-            *remarks(contention, limit=plan.max_contention, repeats=plan.repeats, warmup=plan.warmup),
+            *remarks(
+                contention,
+                limit=plan.max_contention,
+                repeats=plan.repeats,
+                warmup=plan.warmup,
+                by_counts=plan.by_counts,
+            ),
             *changed_work(plan, work),
         ),
         weaker=weaker,
         machine=machine,
         facts=dict(facts or {}),
     )
+
+
+def _looks(plan: ComparisonPlan, made: int, *, stopped: bool) -> tuple[int, ...]:
+    """Return the planned analyses; of a comparison that was stopped, those before its last pair, and one after it.
+
+    With fewer than four pairs after the warm-up nothing is decided: equal figures would still be chance.
+    """
+    if not stopped or made >= plan.pairs or made < facts_from(plan):
+        return plan.looks
+    return (*(look for look in plan.looks if look < made), made)
 
 
 def _contention(
@@ -209,31 +228,47 @@ def _verdict(plan: ComparisonPlan, metrics: Sequence[MetricComparison], broken: 
     return "improvement" if "improvement" in verdicts else "ok"
 
 
-def _metrics(plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None) -> tuple[MetricComparison, ...]:
+def facts_from(plan: ComparisonPlan) -> int:
+    """Return the number of pairs from which on facts decide, before the first analysis too."""
+    return plan.warmup + FEWEST
+
+
+def _metrics(
+    plan: ComparisonPlan, pairs: Sequence[Pair], look: int | None, looks: tuple[int, ...]
+) -> tuple[MetricComparison, ...]:
     others = sorted({key for pair in pairs for run in (pair.a, pair.b) for key in run.metrics} - {*plan.gated})
-    gated = _judged(plan, plan.gated, pairs, look, gated=True)
+    if plan.by_counts:
+        # Where all pairs are contended, a remark says that they have no times.
+        others = [key for key in others if _figures(plan, pairs, key)[0].size]
+    gated = _judged(plan, plan.gated, pairs, look, looks, gated=True)
     # Each of these by itself: they decide nothing.
-    return (*gated, *(metric for key in others for metric in _judged(plan, (key,), pairs, look, gated=False)))
+    return (*gated, *(metric for key in others for metric in _judged(plan, (key,), pairs, look, looks, gated=False)))
 
 
 def _judged(
-    plan: ComparisonPlan, keys: Sequence[str], pairs: Sequence[Pair], look: int | None, *, gated: bool
+    plan: ComparisonPlan,
+    keys: Sequence[str],
+    pairs: Sequence[Pair],
+    look: int | None,
+    looks: tuple[int, ...],
+    *,
+    gated: bool,
 ) -> list[MetricComparison]:
     """Return metrics that are decided together."""
     bounds = Bounds(plan.regression, plan.ok)
-    figures = [_figures(pairs, key) for key in keys]
+    figures = [_figures(plan, pairs, key) for key in keys]
+    floors = [_floor(plan, key) for key in keys]
+    measured = list(zip(keys, figures, floors, strict=True))
     p = [
-        metric_evidence(key, a, b, bounds) if a.size else (np.nan, np.nan, np.nan)
-        for key, (a, b) in zip(keys, figures, strict=True)
+        metric_evidence(key, a, b, bounds, floor=floor) if a.size else (np.nan, np.nan, np.nan)
+        for key, (a, b), floor in measured
     ]
-    facts = np.array(
-        [a.size > 0 and method_of(key, a, b) == "exact" for key, (a, b) in zip(keys, figures, strict=True)]
-    )
-    fractions = tuple((at - plan.warmup) / (plan.pairs - plan.warmup) for at in plan.looks)
-    index = plan.looks.index(look) if look is not None else 0
+    facts = np.array([a.size > 0 and is_fact(key, a, b, floor=floor) for key, (a, b), floor in measured])
+    fractions = tuple((at - plan.warmup) / (plan.pairs - plan.warmup) for at in looks)
+    index = looks.index(look) if look is not None else 0
     decision = decide_with_facts(Evidence(*np.array(p).T), facts, alpha=plan.alpha / 2, fractions=fractions, look=index)
     alone = nominal_levels(plan.alpha / 2, fractions)[index]
-    early = look is None and plan.warmup + len(pairs) >= FACTS_FROM
+    early = look is None and len(pairs) >= FEWEST
     judged = []
     for at, (key, (a, b)) in enumerate(zip(keys, figures, strict=True)):
         note = _note(key, pairs, a.size)
@@ -250,6 +285,7 @@ def _judged(
                     levels=own,
                     bounds=bounds,
                     next_look=_next_look(plan, pairs, look),
+                    floor=floors[at],
                     note=note,
                 )
             )
@@ -269,9 +305,20 @@ def _adjusted(decision: Decision, at: int, alone: float) -> tuple[float, float]:
     return float(decision.low_level[at]) or alone, float(decision.high_level[at]) or alone
 
 
-def _figures(pairs: Sequence[Pair], key: str) -> tuple[Floats, Floats]:
-    """Return A's and B's figures of the pairs in which both were measured."""
-    both = [pair for pair in pairs if key in pair.a.metrics and key in pair.b.metrics]
+def _floor(plan: ComparisonPlan, key: str) -> float | None:
+    return floor_of(key) if plan.by_counts and units_of(key) in COUNTS else None
+
+
+def _figures(plan: ComparisonPlan, pairs: Sequence[Pair], key: str) -> tuple[Floats, Floats]:
+    """Return A's and B's figures of the pairs in which both were measured; times of contended ones are none."""
+    timed = plan.by_counts and units_of(key) == "s"
+    both = [
+        pair
+        for pair in pairs
+        if key in pair.a.metrics
+        and key in pair.b.metrics
+        and not (timed and is_contended(pair.contention, plan.max_contention))
+    ]
     return np.array([pair.a.metrics[key] for pair in both]), np.array([pair.b.metrics[key] for pair in both])
 
 

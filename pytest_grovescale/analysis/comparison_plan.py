@@ -9,13 +9,17 @@ import msgspec
 
 from ..errors import UsageError
 from .contention import RunContention, worst_of
-from .run_metrics import units_of
+from .run_metrics import floor_of, units_of
 
 if TYPE_CHECKING:
     from .comparison import Comparison
     from .metric_comparison import MetricComparison
 
 PLAN_SCHEMA_VERSION = 1
+
+FEWEST = 4
+"""Pairs after the warm-up from which on a count that never varies within a variant is compared as a fact: two variants
+with the same distribution differ so in at most one of 256 comparisons. It needs no test, and no share of alpha."""
 
 ComparisonVerdict = Literal["regression", "improvement", "ok", "inconclusive", "broken"]
 """``broken``: a variant failed its milestones; its speed means nothing."""
@@ -132,7 +136,10 @@ def is_silent(plan: ComparisonPlan, metric: MetricComparison) -> bool:
         return False
     if metric.ratio is not None:
         return metric.ratio < plan.ok
-    return metric.a is not None and metric.difference is not None and metric.difference < (plan.ok - 1) * metric.a
+    if metric.a is None or metric.difference is None:
+        return False
+    least = floor_of(metric.key) if plan.by_counts else 0.0
+    return metric.a + metric.difference < plan.ok * max(metric.a, least)
 
 
 def overall(comparisons: Sequence[Comparison]) -> ComparisonVerdict:

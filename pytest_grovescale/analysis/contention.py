@@ -319,10 +319,12 @@ def described(contention: RunContention) -> str:
     return f"{_percent(contention.share)} in {contention.phase}{steal}"
 
 
-def remarks(pairs: Sequence[PairContention], *, limit: float | None, repeats: int, warmup: int) -> list[str]:
+def remarks(
+    pairs: Sequence[PairContention], *, limit: float | None, repeats: int, warmup: int, by_counts: bool = False
+) -> list[str]:
     """Return remarks: pairs that were discarded, pairs kept although contended, and pairs not measured.
 
-    ``limit``, ``repeats`` and ``warmup`` are the plan's.
+    ``limit``, ``repeats``, ``warmup`` and ``by_counts`` are the plan's.
     """
     if limit is None:
         return []
@@ -333,10 +335,12 @@ def remarks(pairs: Sequence[PairContention], *, limit: float | None, repeats: in
         used = f"{len(again)} of at most {repeats} repeats"
         texts.append(f"{_count(again)} discarded and repeated, since {above} ({used}): {_listed(again)}")
     if stay := [one for one in kept if one.contended and one.pair > warmup]:
+        start = f"{_count(stay)} contended, of {len(kept)}: {above}"
         why = "all repeats are used up" if repeats else "finished runs are not repeated"
         texts.append(
-            f"{_count(stay)} contended, of {len(kept)}: {above}, and {why}. CPU and wall times are inflated in"
-            f" {_listed(stay)}"
+            f"{start}. Their counts are used, their CPU and wall times are left out: {_listed(stay)}"
+            if by_counts
+            else f"{start}, and {why}. CPU and wall times are inflated in {_listed(stay)}"
         )
     if missing := [one for one in kept if one.contention.share is None]:
         why = missing[0].contention.why_not

@@ -11,8 +11,11 @@ import numpy as np
 from .run_metrics import COUNTS, Unit, units_of
 from .statistics.paired import (
     Floats,
+    Moments,
     bound,
+    difference,
     evidence,
+    log_difference,
     log_ratio,
     moments,
     never_varies,
@@ -24,9 +27,10 @@ from .statistics.paired import (
 
 MetricVerdict = Literal["regression", "improvement", "ok", "inconclusive", "not-measured"]
 
-Method = Literal["ratio", "difference", "exact"]
+Method = Literal["ratio", "difference", "unpaired", "exact"]
 """``ratio``: paired t of the logarithm of B / A; ``difference``: paired t of B - bound × A, where zeros leave no ratio;
-``exact``: a count that is the same in all runs of A and in all runs of B, which needs no test."""
+``unpaired``: t of two samples of logarithms, of counts in a comparison by counts; ``exact``: a count that is the same
+in all runs of A and in all runs of B, which needs no test."""
 
 
 class MetricComparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +90,23 @@ class MetricLevels(msgspec.Struct, frozen=True):
     adjusted_high: float | None = None
 
 
-def method_of(key: str, a: Floats, b: Floats) -> Method:
-    """Return the method that compares a metric, chosen by its figures as `statistics.paired.evidence` chooses."""
+def method_of(key: str, a: Floats, b: Floats, *, unpaired: bool = False) -> Method:
+    """Return the method that compares a metric, chosen by its figures as `statistics.paired.evidence` chooses.
+
+    ``unpaired``: of a count that is above zero.
+    """
     if units_of(key) in COUNTS and bool(never_varies(a, b)):
         return "exact"
+    if unpaired:
+        return "unpaired"
     return "ratio" if bool(np.isfinite(log_ratio(a, b)).all()) else "difference"
+
+
+def is_fact(key: str, a: Floats, b: Floats, *, floor: float | None) -> bool:
+    """Return whether a metric needs no test; ``floor``: as of `describe_metric`."""
+    if floor is not None:
+        a, b = np.maximum(a, floor), np.maximum(b, floor)
+    return method_of(key, a, b) == "exact"
 
 
 def describe_metric(
@@ -102,12 +118,18 @@ def describe_metric(
     levels: MetricLevels,
     bounds: Bounds,
     next_look: int = 1,
+    floor: float | None = None,
     note: str = "",
 ) -> MetricComparison:
     """Return a metric with all its figures; ``a`` and ``b`` are of the same pairs, at least one.
 
-    ``next_look`` is how many more pairs the next interim analysis takes: fewer cannot decide anything.
+    ``next_look`` is how many more pairs the next interim analysis takes: fewer cannot decide anything. ``floor``: of a
+    count in a comparison by counts; smaller ones are compared as this much.
     """
+    if floor is not None:
+        return _unpaired(
+            key, a, b, floor, verdict=verdict, levels=levels, bounds=bounds, next_look=next_look, note=note
+        )
     method = method_of(key, a, b)
     shared = MetricComparison(
         key=key,
@@ -125,6 +147,63 @@ def describe_metric(
     if method == "exact":
         return _as_fact(shared)
     return _with_intervals(shared, a, b, levels, bounds)
+
+
+def _unpaired(
+    key: str,
+    a: Floats,
+    b: Floats,
+    floor: float,
+    *,
+    verdict: MetricVerdict,
+    levels: MetricLevels,
+    bounds: Bounds,
+    next_look: int,
+    note: str,
+) -> MetricComparison:
+    """Return a count of a comparison by counts, without a ratio where a median is below the floor."""
+    raised_a, raised_b = np.maximum(a, floor), np.maximum(b, floor)
+    method = method_of(key, raised_a, raised_b, unpaired=True)
+    metric = MetricComparison(
+        key=key,
+        unit=units_of(key),
+        a=float(np.median(a)),
+        b=float(np.median(b)),
+        difference=float(np.mean(b) - np.mean(a)),
+        method=method,
+        verdict=verdict,
+        more_pairs=_more_pairs(raised_a, raised_b, method, levels, bounds, next_look)
+        if verdict == "inconclusive"
+        else None,
+        pairs=a.size,
+        gated=levels.adjusted_low is not None,
+        note=note,
+    )
+    few = min(float(np.median(a)), float(np.median(b))) < floor
+    if bool(never_varies(a, b)):
+        return _as_fact(msgspec.structs.replace(metric, method="exact"))
+    if method == "exact":
+        # Both are few in all runs, or one is and the other never varies.
+        fewer = f"fewer than {floor:g} count as {floor:g}"
+        return msgspec.structs.replace(metric, method="unpaired", note="; ".join(filter(None, (note, fewer))))
+    tested = log_difference(raised_a, raised_b)
+    low_level = levels.alone if levels.adjusted_low is None else levels.adjusted_low
+    high_level = _level_above(metric, tested, levels, bounds)
+    plain = difference(a, b)
+    metric = msgspec.structs.replace(
+        metric,
+        difference_low=_finite(bound(plain, low_level)[0]),
+        difference_high=_finite(bound(plain, high_level)[1]),
+        p=min(1.0, 2 * float(min(p_above(tested), p_below(tested)))) if tested.freedom else None,
+    )
+    if few:
+        return metric
+    return msgspec.structs.replace(
+        metric,
+        ratio=math.exp(float(tested.mean)),
+        low=_exp(_finite(bound(tested, low_level)[0])),
+        high=_exp(_finite(bound(tested, high_level)[1])),
+    )
 
 
 def _as_fact(metric: MetricComparison) -> MetricComparison:
@@ -166,6 +245,10 @@ def _with_intervals(
 
 
 def _high_level(metric: MetricComparison, tested: Floats, levels: MetricLevels, bounds: Bounds) -> float:
+    return _level_above(metric, moments(tested), levels, bounds)
+
+
+def _level_above(metric: MetricComparison, tested: Moments, levels: MetricLevels, bounds: Bounds) -> float:
     """Return the level of the upper end that the verdict is made from.
 
     ``ok`` is decided without an adjustment. Holm's bound is further out: where it lies below the bound of ``ok`` too,
@@ -175,13 +258,16 @@ def _high_level(metric: MetricComparison, tested: Floats, levels: MetricLevels, 
         return levels.alone
     if metric.verdict in ("regression", "improvement"):
         return levels.adjusted_high
-    adjusted = _bound(tested, levels.adjusted_high, 1)
-    holds = metric.method == "ratio" and adjusted is not None and adjusted < math.log(bounds.ok)
+    adjusted = _finite(bound(tested, levels.adjusted_high)[1])
+    holds = metric.method in ("ratio", "unpaired") and adjusted is not None and adjusted < math.log(bounds.ok)
     return levels.adjusted_high if holds else levels.alone
 
 
 def _bound(values: Floats, level: float, side: int) -> float | None:
-    end = bound(moments(values), level)[side]
+    return _finite(bound(moments(values), level)[side])
+
+
+def _finite(end: Floats) -> float | None:
     return float(end) if np.isfinite(end) else None
 
 
@@ -202,7 +288,7 @@ def _more_pairs(
     """Return how many more pairs would clear the nearer of the two bounds; None where the noise is unknown."""
     if a.size < 2 or method == "exact":
         return None
-    if method == "ratio":
+    if method in ("ratio", "unpaired"):
         log_ratios = log_ratio(a, b)
         above, below = log_ratios - math.log(bounds.regression), math.log(bounds.ok) - log_ratios
     else:
@@ -221,7 +307,21 @@ def not_measured(key: str, *, gated: bool, note: str) -> MetricComparison:
     return MetricComparison(key=key, unit=units_of(key), verdict="not-measured", gated=gated, note=note)
 
 
-def metric_evidence(key: str, a: Floats, b: Floats, bounds: Bounds) -> tuple[float, float, float]:
-    """Return one-sided p-values of regression, improvement and ok for one metric of at least one pair."""
-    p = evidence(a, b, counts=units_of(key) in COUNTS, regression=bounds.regression, ok=bounds.ok)
+def metric_evidence(
+    key: str, a: Floats, b: Floats, bounds: Bounds, *, floor: float | None = None
+) -> tuple[float, float, float]:
+    """Return one-sided p-values of regression, improvement and ok for one metric of at least one pair.
+
+    ``floor``: as of `describe_metric`.
+    """
+    if floor is not None:
+        a, b = np.maximum(a, floor), np.maximum(b, floor)
+    p = evidence(
+        a,
+        b,
+        counts=units_of(key) in COUNTS,
+        regression=bounds.regression,
+        ok=bounds.ok,
+        unpaired=floor is not None,
+    )
     return float(p.regression), float(p.improvement), float(p.ok)

@@ -78,6 +78,10 @@ _FEW = 20
 _IDLE_FLOOR_S = 0.005
 """CPU seconds a second below which an idle operator costs nothing that matters: less counts as that much."""
 
+_FEW_OF_PHASE, _FEW_PER_TRIGGER = 5.0, 0.1
+"""Counts of a phase, and per no-op trigger, that a comparison by counts takes for as many: one request more or fewer is
+a large share of two."""
+
 OF_NOOP = ("noop_", "idle_")
 """Beginnings of the keys that no-op windows measure: what a trigger costs, and their idle twins."""
 
@@ -106,6 +110,13 @@ def describe(key: str) -> str:
     return _WORDS[kind].format(what.replace("/", ": "))
 
 
+def floor_of(key: str) -> float:
+    """Return the figure that fewer of a count are taken for in a comparison by counts; 0 for what is no count."""
+    if units_of(key) not in COUNTS:
+        return 0.0
+    return _FEW_PER_TRIGGER if key.startswith("noop_") else _FEW_OF_PHASE
+
+
 def phase_of(key: str) -> str:
     """Return the phase of a metric; empty for those of no-op triggers."""
     return key.partition(":")[2].partition("/")[0]
@@ -119,7 +130,7 @@ def is_wall_time(key: str) -> bool:
 def default_gates(largest: Mapping[str, float], *, by_counts: bool = False) -> Gates:
     """Return the metrics to gate on by default: CPU and counts, which do not depend on other users of the machine.
 
-    ``by_counts``: counts only.
+    ``by_counts``: counts only, and those of a phase with fewer than twenty requests are guards.
 
     CPU, requests and reconciles of the phases that have work to do, requests by verb and Events where there are enough
     of them, and what a no-op trigger and an idle operator cost. Where no audit log was read, requests are the
@@ -132,11 +143,10 @@ def default_gates(largest: Mapping[str, float], *, by_counts: bool = False) -> G
     of_noop = ("noop_cpu", "noop_writes", "noop_requests", "noop_reconciles")
     of_idle = ("idle_cpu", "idle_requests", "idle_reconciles")
     known = tuple(
-        key
-        for key in (*gated, *of_noop, *of_idle)
-        if key in largest and (units_of(key) in COUNTS or not by_counts)
+        key for key in (*gated, *of_noop, *of_idle) if key in largest and (units_of(key) in COUNTS or not by_counts)
     )
-    return Gates(known, tuple(key for key in known if key.partition(":")[0] in GUARDS))
+    few = {key for key in known if by_counts and key.startswith(("api:", "client_requests:")) and largest[key] < _FEW}
+    return Gates(known, tuple(key for key in known if key in few or key.partition(":")[0] in GUARDS))
 
 
 def largest_of(runs: Iterable[Mapping[str, float]]) -> dict[str, float]:

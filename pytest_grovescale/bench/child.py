@@ -42,10 +42,15 @@ class Child:
 
     def wait(self, follow: Follow = lambda line: None) -> int:
         """Return its exit code once it has ended."""
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._process.wait(_LOOK_S)
+        while not self.ends_within(_LOOK_S):
             self.look(follow)
+        return self._process.wait()
+
+    def ends_within(self, seconds: float) -> bool:
+        """Return whether it has ended, or ends within so many seconds."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self.has_ended()
 
     def has_ended(self) -> bool:
         """Return whether it has ended."""

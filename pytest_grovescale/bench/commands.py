@@ -39,6 +39,8 @@ DEFAULT_OPERATOR = "reference"
 # Of the bundled scenario; other tests define their own size.
 _QUICK_REPLICAS = "50"
 
+_SHORTEST_LIMIT_S = 60.0
+
 
 class Environment(NamedTuple):
     """Where a command runs its test, and where it stores its output."""
@@ -78,13 +80,16 @@ class CompareWanted(NamedTuple):
     same_process: bool = False
     """Whether all windows of a variant use one process."""
     quick: bool = False
+    time_limit: str = ""
+    """Time for the pairs, such as ``5m``; empty: that of a quick comparison, else none."""
     window: str = ""
-    """Length of a no-op window, such as ``10s``."""
+    """Length of a no-op window, such as ``10s``; of a quick comparison the longest hold."""
     triggers: int | None = None
     profiles: bool | None = None
     """Whether profiles are taken at the end; None: unless a quick comparison is requested."""
     gated: Sequence[str] = ()
-    fail_on: FailOn = "regression"
+    fail_on: FailOn | None = None
+    """None: inconclusive of a quick comparison, which a pull request waits for, else regression."""
     max_contention: str = ""
     """Such as ``25%``; empty: the default."""
     allow_different: bool = False
@@ -192,11 +197,12 @@ def _compare_recorded(
         verdict=found.verdict, parts=(found,), profiles=profiled.compared, in_force=behind.in_force
     )
     screen = Screen(stream)
-    return _tell(written, folder, behind, fail_on=wanted.fail_on, json=json, screen=screen, write=write, color=color)
+    fail_on = wanted.fail_on or "regression"
+    return _tell(written, folder, behind, fail_on=fail_on, json=json, screen=screen, write=write, color=color)
 
 
 def resume_compare(
-    folder: str, reports: Path, *, fail_on: FailOn, json: bool, stream: TextIO, write: Write, color: bool
+    folder: str, reports: Path, *, fail_on: FailOn | None, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
     """Continue an interrupted comparison: the one in ``folder``, or the newest."""
     store = Store(Path(folder)) if folder else Store.latest(reports, "compare")
@@ -204,7 +210,7 @@ def resume_compare(
 
 
 def _compare(
-    store: Store, plan: Plan, *, fail_on: FailOn, json: bool, stream: TextIO, write: Write, color: bool
+    store: Store, plan: Plan, *, fail_on: FailOn | None, json: bool, stream: TextIO, write: Write, color: bool
 ) -> int:
     if plan.command != "compare":
         raise UsageError(f"{store.folder} is a {plan.command}", next_step=f"Use: grovescale {plan.command} --resume")
@@ -225,7 +231,21 @@ def _compare(
         profiles=profiled.compared,
         in_force=behind.in_force,
     )
-    return _tell(found, store.folder, behind, fail_on=fail_on, json=json, screen=screen, write=write, color=color)
+    return _tell(
+        found,
+        store.folder,
+        behind,
+        fail_on=fail_on or _fails_on(plan),
+        json=json,
+        screen=screen,
+        write=write,
+        color=color,
+    )
+
+
+def _fails_on(plan: Plan) -> FailOn:
+    """Return what fails a comparison by default: of a quick one, for a pull request, also that it can't tell."""
+    return "inconclusive" if RUN in plan.comparisons else "regression"
 
 
 def _tell(
@@ -272,6 +292,7 @@ def _wanted(wanted: CompareWanted, names: Sequence[str], test: str, environment:
         sequential=wanted.sequential,
         windows=windows,
         hold_s=windows.seconds if wanted.quick else 1.0,
+        time_limit_s=_time_limit(wanted),
         gated=tuple(wanted.gated),
         max_contention=limit_of(wanted.max_contention),
         profiles=not wanted.quick if wanted.profiles is None else wanted.profiles,
@@ -299,6 +320,18 @@ def _parts(wanted: CompareWanted) -> tuple[str, ...]:
 
 def _pairs(wanted: CompareWanted) -> dict[str, int]:
     return {part: wanted.pairs or pairs for part, pairs in PAIRS.items()}
+
+
+def _time_limit(wanted: CompareWanted) -> float | None:
+    if not wanted.time_limit:
+        return compare.QUICK_LIMIT_S if wanted.quick else None
+    seconds = durations.seconds(wanted.time_limit)
+    if seconds < _SHORTEST_LIMIT_S:
+        raise UsageError(
+            f"--time-limit {wanted.time_limit}: clusters start and end within it",
+            next_step=f"Give at least {durations.text(_SHORTEST_LIMIT_S)}.",
+        )
+    return seconds
 
 
 def _windows(wanted: CompareWanted) -> WindowPlan:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import statistics
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from .. import redaction
-from ..analysis.comparison import FACTS_FROM, Comparison, ComparisonPlan, Discarded, Pair, check, compare
+from .. import durations, redaction
+from ..analysis.comparison import Comparison, ComparisonPlan, Discarded, Pair, check, compare, facts_from
+from ..analysis.comparison_plan import FEWEST
 from ..analysis.contention import MAX_CONTENTION, described, is_contended
 from ..analysis.profiles.comparison import NotProfiled
 from ..analysis.run_metrics import OF_NOOP, default_gates, is_wall_time, largest_of
@@ -40,6 +42,7 @@ from .store import (
     left,
     looks,
     pairs,
+    quick_looks,
 )
 from .target_test import Subject
 from .variant import Pairing
@@ -70,8 +73,13 @@ def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPl
     return plan
 
 
-def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: Sequence[Discarded] = ()) -> Comparison:
-    """Return the result of a part's finished pairs; ``discarded``: those of its pairs that were repeated."""
+def so_far(
+    plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: Sequence[Discarded] = (), *, stopped: str = ""
+) -> Comparison:
+    """Return the result of a part's finished pairs; ``discarded``: those of its pairs that were repeated.
+
+    ``stopped``: why there are no more, as of `analysis.comparison.compare`.
+    """
     found = pairs(dict(samples), plan.slots, part)
     machines = {sample.machine.fingerprint: sample.machine for slot, sample in samples.items() if slot.part == part}
     return compare(
@@ -81,6 +89,7 @@ def so_far(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: Seq
         alone={slot.arm: sample.run for slot, sample in samples.items() if slot.part == PROFILE},
         machine=next(iter(machines.values())) if len(machines) == 1 else None,
         facts=_facts(plan, samples),
+        stopped=stopped,
     )
 
 
@@ -90,8 +99,9 @@ def is_over(plan: Plan, samples: Mapping[Slot, Sample], part: str) -> bool:
     if len(found) >= plan.comparisons[part].pairs or any(pair.a.broken or pair.b.broken for pair in found):
         return True
     between_pairs = 2 * len(found) == sum(slot.part == part for slot in samples)
-    looks_ = plan.comparisons[part].looks
-    return between_pairs and (len(found) in looks_ or len(found) >= FACTS_FROM) and so_far(plan, samples, part).decided
+    comparison = plan.comparisons[part]
+    analysed = len(found) in comparison.looks or len(found) >= facts_from(comparison)
+    return between_pairs and analysed and so_far(plan, samples, part).decided
 
 
 def to_discard(plan: Plan, samples: Mapping[Slot, Sample], part: str, discarded: int) -> int | None:
@@ -146,7 +156,9 @@ def _facts(plan: Plan, samples: Mapping[Slot, Sample]) -> dict[str, str]:
 
 PARTS = (NOOP, DEPLOY)
 
-QUICK_HOLD_S = 5.0
+QUICK_LIMIT_S = 300.0
+"""Time limit of a quick comparison."""
+QUICK_HOLD_S = 3.0
 """Longest hold in a run of a quick comparison: what a trigger sets off is over by then."""
 
 
@@ -165,6 +177,8 @@ class Wanted(NamedTuple):
     windows: WindowPlan = WindowPlan()
     hold_s: float = 1.0
     """Longest hold in a phase of a run; those of windows are in their plan."""
+    time_limit_s: float | None = None
+    """Time for the pairs of all parts, s; None: no limit."""
     gated: tuple[str, ...] = ()
     """Empty: the default metrics, of those measured."""
     max_contention: float = MAX_CONTENTION
@@ -176,6 +190,11 @@ class Wanted(NamedTuple):
 
 def plan_of(wanted: Wanted) -> Plan:
     """Return the whole plan. Raises UsageError and DefinitionError for invalid requests, before anything starts."""
+    if RUN in wanted.parts and wanted.pairs[RUN] < FEWEST:
+        raise UsageError(
+            f"{wanted.pairs[RUN]} pairs: with fewer than {FEWEST} equal counts would still be chance",
+            next_step=f"Ask for {FEWEST} or more.",
+        )
     if (fewest := min(wanted.pairs[part] for part in wanted.parts)) < 2:
         raise UsageError(f"{fewest} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
     shared = is_shared(wanted.subject)
@@ -202,7 +221,9 @@ def plan_of(wanted: Wanted) -> Plan:
             differs=wanted.pairing.differs,
             gated=keys,
             pairs=wanted.pairs[part],
-            looks=(wanted.pairs[part],) if wanted.no_early_stop else looks(wanted.pairs[part]),
+            looks=_looks(part, wanted),
+            # Counts need no warm-up: those of the first pair are as those of the others.
+            warmup=0 if part == RUN else 1,
             alpha=ALPHA / len(gated),
             # In parallel runs, the wall times of one variant depend on the other.
             parallel=part == NOOP or not (wanted.sequential or shared or any(is_wall_time(key) for key in keys)),
@@ -228,8 +249,15 @@ def plan_of(wanted: Wanted) -> Plan:
         comparisons=comparisons,
         windows=wanted.windows,
         hold_s=wanted.hold_s,
+        time_limit_s=wanted.time_limit_s,
         repository=wanted.repository,
     )
+
+
+def _looks(part: str, wanted: Wanted) -> tuple[int, ...]:
+    if wanted.no_early_stop:
+        return (wanted.pairs[part],)
+    return quick_looks(wanted.pairs[part]) if part == RUN else looks(wanted.pairs[part])
 
 
 def _gated(keys: Sequence[str], part: str) -> tuple[str, ...]:
@@ -254,8 +282,8 @@ def run(store: Store, plan: Plan, screen: Screen) -> Finished:
         locked = machine_lock.exclusive(screen.say, command=f"grovescale compare, {store.folder.name}")
         with store.alone(), locked as lock, checkouts(store, plan, screen) as folders:
             bench = Bench(store, plan, lock, screen, folders)
-            for part in plan.comparisons:
-                _run_part(bench, part)
+            for number, part in enumerate(plan.comparisons):
+                _run_part(bench, part, TimeLimit.of(bench, part, parts=len(plan.comparisons) - number))
             not_profiled = run_profiled(bench)
     return Finished(results(store, plan), not_profiled)
 
@@ -263,14 +291,18 @@ def run(store: Store, plan: Plan, screen: Screen) -> Finished:
 def _is_finished(store: Store, plan: Plan) -> bool:
     samples = store.samples()
     return not left(plan.part(PROFILE), samples) and all(
-        is_over(plan, samples, part) and _to_discard(store, plan, part) is None for part in plan.comparisons
+        store.stopped(part) or (is_over(plan, samples, part) and _to_discard(store, plan, part) is None)
+        for part in plan.comparisons
     )
 
 
 def results(store: Store, plan: Plan) -> list[Comparison]:
     """Return the results of the finished runs of each part."""
     samples = store.samples()
-    return [so_far(plan, samples, part, store.discarded(plan.slots, part)) for part in plan.comparisons]
+    return [
+        so_far(plan, samples, part, store.discarded(plan.slots, part), stopped=store.stopped(part))
+        for part in plan.comparisons
+    ]
 
 
 @contextlib.contextmanager
@@ -286,18 +318,94 @@ def checkouts(store: Store, plan: Plan, screen: Screen) -> Iterator[dict[str, Pa
         yield folders
 
 
-def _run_part(bench: Bench, part: str) -> None:
+class OutOfTime(Exception):
+    """The time limit was reached while a pair was measured."""
+
+
+class TimeLimit:
+    """The time that a part's pairs may take: until it is over a pair is begun, if one like those before fits.
+
+    Whether one fits depends on how long pairs take, never on their figures, so that the last analysis may spend all
+    that is left of alpha.
+    """
+
+    def __init__(self, seconds: float, taken: Sequence[float]) -> None:
+        """``taken``: durations of the pairs that were made before an interruption, s."""
+        self._ends = time.monotonic() + seconds - sum(taken)
+        self._taken = list(taken)
+
+    @classmethod
+    def of(cls, bench: Bench, part: str, *, parts: int) -> TimeLimit | None:
+        """Return a part's limit; None where there is none. ``parts``: how many share what is left, with this one."""
+        limit = bench.plan.time_limit_s
+        if limit is None:
+            return None
+        made: dict[tuple[str, int], float] = {}
+        for slot, sample in bench.store.samples().items():
+            made[slot.part, slot.round] = made.get((slot.part, slot.round), 0.0) + sample.seconds
+        other = sum(seconds for (name, _), seconds in made.items() if name != part and name != PROFILE)
+        return cls((limit - other) / parts, [seconds for (name, _), seconds in sorted(made.items()) if name == part])
+
+    def note(self, seconds: float) -> None:
+        """Note how long a pair took."""
+        self._taken.append(seconds)
+
+    def check(self) -> None:
+        """Raise OutOfTime when it is over."""
+        if time.monotonic() > self._ends:
+            raise OutOfTime
+
+    @property
+    def fits_one_more(self) -> bool:
+        """Whether a pair fits that takes as long as the longest of the last three, and the end after it."""
+        if not self._taken:
+            return True
+        first, *others = self._taken
+        longest = max(others[-3:], default=first)
+        # The first pair starts clusters and processes, too. To end them, and to write the comparison, takes as long.
+        end = max(_END_S, first - statistics.median(others)) if others else _END_S
+        return time.monotonic() + longest + end <= self._ends
+
+
+_END_S = 15.0
+"""Least time to end processes and clusters, and to write the comparison, s."""
+
+
+def _run_part(bench: Bench, part: str, limit: TimeLimit | None) -> None:
+    if bench.store.stopped(part):
+        return
     with contextlib.ExitStack() as stack:
-        measure = _measure_of(bench, part, stack)
+        measure = _measure_of(bench, part, stack, limit)
         _discard_contended(bench, part)
         while not is_over(bench.plan, samples := bench.store.samples(), part):
-            measure(left(bench.plan.part(part), samples)[0])
+            if limit is not None and not limit.fits_one_more:
+                _stop(bench, part)
+                break
+            began = time.monotonic()
+            try:
+                measure(left(bench.plan.part(part), samples)[0])
+            except OutOfTime:
+                _stop(bench, part)
+                return
+            if limit is not None:
+                limit.note(time.monotonic() - began)
             now = bench.store.samples()
             for slot in sorted(now.keys() - samples.keys()):
                 bench.screen.say(_line(bench, slot, now))
             _discard_contended(bench, part)
             _yield_to_waiting(bench, part)
         measure.finish()
+
+
+def _stop(bench: Bench, part: str) -> None:
+    """End a part at its time limit."""
+    made = len(pairs(bench.store.samples(), bench.plan.slots, part))
+    limit = durations.text(bench.plan.time_limit_s or 0.0)
+    why = (
+        f"the time limit of {limit} (--time-limit) ended it after {made} of {bench.plan.comparisons[part].pairs} pairs"
+    )
+    bench.store.stop(part, why)
+    bench.screen.say(f"{part}: {why}")
 
 
 def _yield_to_waiting(bench: Bench, part: str) -> None:
@@ -331,11 +439,15 @@ def _to_discard(store: Store, plan: Plan, part: str) -> int | None:
     return to_discard(plan, store.samples(), part, len(store.discarded(plan.slots, part)))
 
 
-def _measure_of(bench: Bench, part: str, stack: contextlib.ExitStack) -> Windows | ParallelRuns | SequentialRuns:
+def _measure_of(
+    bench: Bench, part: str, stack: contextlib.ExitStack, limit: TimeLimit | None
+) -> Windows | ParallelRuns | SequentialRuns:
+    look = limit.check if limit is not None else lambda: None
     if part == NOOP:
-        return Windows(bench, stack)
-    runs = ParallelRuns if bench.plan.comparisons[part].parallel else SequentialRuns
-    return runs(bench, stack, noop=part == RUN)
+        return Windows(bench, stack, look=look)
+    if bench.plan.comparisons[part].parallel:
+        return ParallelRuns(bench, stack, noop=part == RUN, look=look)
+    return SequentialRuns(bench, stack, noop=part == RUN, look=look)
 
 
 def _line(bench: Bench, slot: Slot, samples: Mapping[Slot, Sample]) -> str:
@@ -344,7 +456,13 @@ def _line(bench: Bench, slot: Slot, samples: Mapping[Slot, Sample]) -> str:
     sample = samples[slot]
     figure = f"broken: {sample.run.broken}" if sample.run.broken else _figure(sample.run.metrics, slot.part)
     took = {done: one.seconds for done, one in samples.items()}
-    waiting = time_left(to_come(bench.plan, samples), took, fewest_to_come(bench.plan, samples))
+    limit = bench.plan.time_limit_s
+    waiting = time_left(
+        to_come(bench.plan, samples),
+        took,
+        fewest_to_come(bench.plan, samples),
+        at_most=None if limit is None else limit - sum(took.values()),
+    )
     return f"{start}: {figure}; {waiting}"
 
 

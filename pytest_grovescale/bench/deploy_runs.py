@@ -28,6 +28,16 @@ from .child import Child
 from .driver import Bench, new_cluster, shared_cluster
 from .store import RUNS, Slot
 
+_LOOK_S = 0.25
+
+Look = Callable[[], None]
+"""Called repeatedly during a run; what it raises ends the run."""
+
+
+def _go_on() -> None:
+    pass
+
+
 # Within some multiple of the hold, a profiled no-op phase repeats its triggers until it has enough samples.
 _PROFILED_HOLD_S = 10.0
 
@@ -74,12 +84,21 @@ def result(bench: Bench, run: WholeRun, *, noop: bool = False) -> tuple[TestResu
 class SequentialRuns:
     """Makes sequential runs, on one cluster that lives until ``stack`` is closed."""
 
-    def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, noop: bool = False, profile: str = "off") -> None:
+    def __init__(
+        self,
+        bench: Bench,
+        stack: contextlib.ExitStack,
+        *,
+        noop: bool = False,
+        profile: str = "off",
+        look: Look = _go_on,
+    ) -> None:
         """``noop``: no-op phases count too. ``profile``: each run has a second pass, with a profiler."""
         self._bench = bench
         self._stack = stack
         self._noop = noop
         self._profile = profile
+        self._look = look
         self._cluster: Cluster | None = None
 
     def __call__(self, slot: Slot) -> None:
@@ -89,7 +108,9 @@ class SequentialRuns:
             self._stack.callback(self._cluster.release)
         began = time.monotonic()
         with started(self._bench, slot, self._cluster, profile=self._profile) as run:
-            run.process.wait(functools.partial(follow, self._bench, run))
+            while not run.process.ends_within(_LOOK_S):
+                run.process.look(functools.partial(follow, self._bench, run))
+                self._look()
             test, found = result(self._bench, run, noop=self._noop)
         phases = measured.counted_phases(test, noop=self._noop)
         (found,) = measured.with_contention([(found, phases)], base=self._bench.store.folder)
@@ -99,9 +120,6 @@ class SequentialRuns:
         """Nothing to do: only the cluster still runs, which ends with the stack."""
 
 
-_LOOK_S = 0.25
-
-
 class ParallelRuns:
     """Makes the runs of a pair at the same time, on two clusters that live until ``stack`` is closed.
 
@@ -109,11 +127,12 @@ class ParallelRuns:
     first run pays for the imports. The operator, its namespace and the recording are new in each.
     """
 
-    def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, noop: bool = False) -> None:
+    def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, noop: bool = False, look: Look = _go_on) -> None:
         """``noop``: no-op phases count too."""
         self._bench = bench
         self._stack = stack
         self._noop = noop
+        self._look = look
         self._clusters: list[Cluster] = []
         self._processes: dict[tuple[str, str], RunProcess] = {}
         """By arm and cluster."""
@@ -133,10 +152,13 @@ class ParallelRuns:
             self._stack.callback(cluster.release)
             self._clusters.append(cluster)
         self._end_others({slot.arm for slot in slots})
-        # The order of the arms alternates from round to round, and with it the assignment of clusters.
-        processes = [self._process(slot, cluster) for slot, cluster in zip(slots, self._clusters, strict=True)]
+        # The order of the arms alternates from round to round, and with it the assignment of clusters: two clusters may
+        # differ a little as long as they live. Counts do not, and are spared the start of two further processes.
+        assigned = zip(sorted(slots) if self._noop else slots, self._clusters, strict=True)
+        by_slot = {slot: self._process(slot, cluster) for slot, cluster in assigned}
+        processes = [by_slot[slot] for slot in slots]
         try:
-            self._run(processes)
+            run_together(processes, look=self._look)
         except BaseException:
             # Both clean up at the same time, not one after the other.
             for process in processes:
@@ -154,29 +176,6 @@ class ParallelRuns:
     def finish(self) -> None:
         """Let the processes write their results and end, all at the same time."""
         self._end(list(self._processes))
-
-    def _run(self, processes: Sequence[RunProcess]) -> None:
-        """Make one run of each process; return when all have ended."""
-        running = list(processes)
-        for process in processes:
-            process.say(BeginRun())
-        waiting: set[RunProcess] = set()
-        while running:
-            for process in select.select(running, [], [], _LOOK_S)[0]:
-                match process.hear():
-                    case AtPhase():
-                        waiting.add(process)
-                    case RunEnded():
-                        running.remove(process)
-                    case None:
-                        raise measured.nothing_measured(process.child)
-            for process in processes:
-                process.look()
-            # A test that has ended its run keeps none from beginning further phases.
-            if running and waiting.issuperset(running):
-                for process in running:
-                    process.say(BeginPhase())
-                waiting.clear()
 
     def _result(self, process: RunProcess) -> tuple[TestResult, VariantRun]:
         test = process.result()
@@ -203,6 +202,31 @@ class ParallelRuns:
             process.say(EndRuns())
         for process in ending:
             process.child.wait(process.follow)
+
+
+def run_together(processes: Sequence[RunProcess], *, look: Look) -> None:
+    """Make one run of each process, whose phases begin together; return when all have ended."""
+    running = list(processes)
+    for process in processes:
+        process.say(BeginRun())
+    waiting: set[RunProcess] = set()
+    while running:
+        for process in select.select(running, [], [], _LOOK_S)[0]:
+            match process.hear():
+                case AtPhase():
+                    waiting.add(process)
+                case RunEnded():
+                    running.remove(process)
+                case None:
+                    raise measured.nothing_measured(process.child)
+        for process in processes:
+            process.look()
+        look()
+        # A test that has ended its run keeps none from beginning further phases.
+        if running and waiting.issuperset(running):
+            for process in running:
+                process.say(BeginPhase())
+            waiting.clear()
 
 
 class RunProcess:
@@ -241,6 +265,10 @@ class RunProcess:
         """Show its output."""
         self.child.look(self.follow)
 
+    def close(self) -> None:
+        """Close its channel."""
+        self._channel.close()
+
 
 @contextlib.contextmanager
 def run_process(bench: Bench, slot: Slot, cluster: Cluster) -> Iterator[RunProcess]:
@@ -251,6 +279,8 @@ def run_process(bench: Bench, slot: Slot, cluster: Cluster) -> Iterator[RunProce
     arguments = [
         *bench.arguments(slot.arm, reports, hold_s=bench.plan.hold_s),
         f"--grovescale-cluster={cluster.name}",
+        # What they need would be measured after each run.
+        "--grovescale-findings=off",
     ]
     ours, theirs = socket.socketpair()
     with contextlib.ExitStack() as stack:
@@ -258,5 +288,5 @@ def run_process(bench: Bench, slot: Slot, cluster: Cluster) -> Iterator[RunProce
         stack.callback(channel.close)
         with theirs:
             running = child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, runs=theirs)
-            process = stack.enter_context(running)
-        yield RunProcess(process, channel, reports, lambda line: bench.screen.now(f"{name}: {line}"))
+            started = stack.enter_context(running)
+        yield RunProcess(started, channel, reports, lambda line: bench.screen.now(f"{name}: {line}"))

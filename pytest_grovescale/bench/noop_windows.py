@@ -11,7 +11,7 @@ import contextlib
 import random
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -62,9 +62,11 @@ class SessionBroken(Exception):
 class Windows:
     """Windows of both variants, a round at a time. Both are deployed before the first, and stay until ``finish``."""
 
-    def __init__(self, bench: Bench, stack: contextlib.ExitStack) -> None:
+    def __init__(self, bench: Bench, stack: contextlib.ExitStack, *, look: Callable[[], None] = lambda: None) -> None:
+        """``look``: called repeatedly while a pair is measured; what it raises ends that."""
         self._bench = bench
         self._stack = stack
+        self._look = look
         self._sessions: dict[str, Session] = {}
 
     def __call__(self, slot: Slot) -> None:
@@ -124,7 +126,7 @@ class Windows:
             return True
         began = time.monotonic()
         self._bench.screen.say(f"deploying {self._bench.plan.arms[slot.arm].label} for its no-op windows")
-        session = self._stack.enter_context(opened(self._bench, slot.arm))
+        session = self._stack.enter_context(opened(self._bench, slot.arm, self._look))
         try:
             session.deployed()
         except SessionBroken as broken:
@@ -178,12 +180,15 @@ def _trigger(sessions: Sequence[Session], triggers: int, seconds: float) -> None
 class Session:
     """A test that has deployed its workload and measures windows on command; created by ``opened``."""
 
-    def __init__(self, bench: Bench, arm: str, process: Child, channel: Channel[AnyAnswer], name: str) -> None:
+    def __init__(
+        self, bench: Bench, arm: str, process: Child, channel: Channel[AnyAnswer], name: str, look: Callable[[], None]
+    ) -> None:
         self._bench = bench
         self._arm = arm
         self._process = process
         self._channel = channel
         self._name = name
+        self._look = look
         self.reports = bench.store.run_folder(name)
 
     def deployed(self) -> None:
@@ -211,6 +216,7 @@ class Session:
     def look(self) -> None:
         """Show the test's output."""
         self._process.look(self._follow)
+        self._look()
 
     def finish(self) -> None:
         """Let the test continue to its end."""
@@ -252,7 +258,7 @@ class Session:
 
 
 @contextlib.contextmanager
-def opened(bench: Bench, arm: str) -> Iterator[Session]:
+def opened(bench: Bench, arm: str, look: Callable[[], None]) -> Iterator[Session]:
     """Start a test that serves windows of one arm; it has ended when the block ends."""
     attempt = 1 + len(list((bench.store.folder / "runs").glob(f"noop-{arm}-*")))
     name = f"noop-{arm}-{attempt}"
@@ -266,4 +272,4 @@ def opened(bench: Bench, arm: str) -> Iterator[Session]:
         with theirs:
             running = child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, line=theirs)
             process = stack.enter_context(running)
-        yield Session(bench, arm, process, channel, name)
+        yield Session(bench, arm, process, channel, name, look)

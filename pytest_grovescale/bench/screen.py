@@ -47,11 +47,17 @@ class Screen:
             self._stream.flush()
 
 
-def time_left(left: Sequence[Slot], seconds: Mapping[Slot, float], fewest: Sequence[Slot] | None = None) -> str:
+def time_left(
+    left: Sequence[Slot],
+    seconds: Mapping[Slot, float],
+    fewest: Sequence[Slot] | None = None,
+    *,
+    at_most: float | None = None,
+) -> str:
     """Return as text how long the remaining runs will take, from finished ones; ``seconds`` is of those.
 
     ``fewest``: the runs that remain if the next interim analysis decides each part. Parts without a finished run are
-    counted instead.
+    counted instead. ``at_most``: what is left of a time limit, s.
     """
     if not left:
         return "the last one"
@@ -59,8 +65,9 @@ def time_left(left: Sequence[Slot], seconds: Mapping[Slot, float], fewest: Seque
     known = [slot for slot in left if slot.part in times.parts]
     parts = []
     if known:
-        most = durations.rough(times.total(known))
-        least = durations.rough(times.total(slot for slot in (left if fewest is None else fewest) if slot in known))
+        longest = float("inf") if at_most is None else max(0.0, at_most)
+        soonest = times.total(slot for slot in (left if fewest is None else fewest) if slot in known)
+        most, least = (durations.rough(min(total, longest)) for total in (times.total(known), soonest))
         settled = f", {least} if the interim analysis settles it" if least != most else ""
         parts.append(f"about {most} left{settled}")
     number = Counter(slot.part for slot in left if slot.part not in times.parts)

@@ -105,6 +105,11 @@ def looks(pairs: int) -> tuple[int, ...]:
     return (early, pairs) if early < pairs else (pairs,)
 
 
+def quick_looks(pairs: int) -> tuple[int, ...]:
+    """Return the same of a quick comparison, which has no warm-up, and whose counts often are the same in all runs."""
+    return (*(look for look in (5, 8) if look < pairs), pairs)
+
+
 def left(planned: Sequence[Slot], done: Iterable[Slot]) -> tuple[Slot, ...]:
     """Return the remaining runs, in their order."""
     finished = set(done)
@@ -125,6 +130,7 @@ SCHEMA_VERSION = 1
 PLAN = "plan.json"
 SAMPLES = "samples"
 DISCARDED = "discarded"
+STOPPED = "stopped"
 SKIPPED = "skipped"
 RUNS = "runs"
 
@@ -188,6 +194,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Top folder of the git repository of the arms' revisions."""
     hold_s: float = 1.0
     """Longest hold in a phase of a run."""
+    time_limit_s: float | None = None
+    """Time for the pairs of a comparison's parts, s; None: no limit."""
     bisect: BisectPlan | None = None
     """For a bisection."""
     parameter: str = ""
@@ -220,6 +228,13 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         return self.parameters | self.facts
 
 
+class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+    """A part that was ended before its planned pairs, for a reason that has nothing to do with its figures."""
+
+    schema_version: int = SCHEMA_VERSION
+    why: str
+
+
 class DiscardedSamples(msgspec.Struct, frozen=True, kw_only=True):
     """The runs of a contended pair, which are repeated."""
 
@@ -228,7 +243,7 @@ class DiscardedSamples(msgspec.Struct, frozen=True, kw_only=True):
     b: Sample
 
 
-T = TypeVar("T", Plan, Sample, DiscardedSamples, Skipped)
+T = TypeVar("T", Plan, Sample, DiscardedSamples, Skipped, Stopped)
 
 
 class Store:
@@ -308,6 +323,17 @@ class Store:
 
     def _discarded(self) -> list[DiscardedSamples]:
         return [_read(path, DiscardedSamples) for path in sorted((self.folder / DISCARDED).glob("*.json"))]
+
+    def stop(self, part: str, why: str) -> None:
+        """Note that a part is over: no more pairs of it are made, with ``--resume`` neither."""
+        with named_errors(self.folder):
+            (self.folder / STOPPED).mkdir(exist_ok=True)
+        write_json(self.folder / STOPPED / f"{part}.json", Stopped(why=why))
+
+    def stopped(self, part: str) -> str:
+        """Return why a part is over although its pairs are not complete; empty where it is not."""
+        path = self.folder / STOPPED / f"{part}.json"
+        return _read(path, Stopped).why if path.is_file() else ""
 
     def skip(self, commit: str, why: str) -> None:
         """Note that a commit cannot be measured."""

@@ -53,8 +53,20 @@ def _add_compare(commands: Any) -> None:
         action="store_true",
         help="deploy runs one after the other, for wall times of a machine to themselves (default: parallel)",
     )
-    compare.add_argument("--quick", action="store_true", help="fewer and shorter runs: finds large differences only")
-    compare.add_argument("--window", default="", metavar="DURATION", help="length of a no-op window (10s)")
+    compare.add_argument(
+        "--quick",
+        action="store_true",
+        help="whole runs of the test for at most 5 minutes: counts decide, CPU is for information",
+    )
+    compare.add_argument(
+        "--time-limit",
+        default="",
+        metavar="DURATION",
+        help="time for the pairs, builds not included; what is open then is inconclusive (--quick: 5m, else none)",
+    )
+    compare.add_argument(
+        "--window", default="", metavar="DURATION", help="length of a no-op window (10s); --quick: longest hold (3s)"
+    )
     compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (100)")
     compare.add_argument(
         "--same-process", action="store_true", help="all no-op windows on one process, instead of a fresh one for each"
@@ -70,7 +82,11 @@ def _add_compare(commands: Any) -> None:
         help="discard a pair, and make it again, when programs outside the comparison and steal take more of the cores "
         "(25%%); 100%%: never",
     )
-    compare.add_argument("--fail-on", choices=["regression", "inconclusive", "never"], default="regression")
+    compare.add_argument(
+        "--fail-on",
+        choices=["regression", "inconclusive", "never"],
+        help="what is no success (regression; --quick: inconclusive too, with exit code 4)",
+    )
     compare.add_argument(
         "--allow-different", action="store_true", help="finished runs may differ in parameters, size or machine"
     )
@@ -223,6 +239,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
         sequential=options.sequential,
         same_process=options.same_process,
         quick=options.quick,
+        time_limit=options.time_limit,
         window=options.window,
         triggers=options.triggers,
         profiles=options.profile,

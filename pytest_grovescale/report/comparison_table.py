@@ -392,8 +392,9 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
         yield f"A: {plan.a}, B: {plan.b} ({plan.differs})"
     for comparison in comparisons:
         gated = ", ".join(comparison.plan.gated)
-        look = "before the first analysis" if comparison.look is None else _analysed(comparison)
-        pairs = f"{comparison.pairs} of {comparison.plan.pairs} pairs, the first {comparison.plan.warmup} for warm-up"
+        look = _analysed(comparison)
+        warmup = f", the first {comparison.plan.warmup} for warm-up" if comparison.plan.warmup else ""
+        pairs = f"{comparison.pairs} of {comparison.plan.pairs} pairs{warmup}"
         how = ", parallel" if comparison.plan.parallel else ""
         yield f"{pairs}{how}, {look}; gated: {gated}"
     yield from contention_limits(comparisons)
@@ -409,6 +410,10 @@ def _facts(comparisons: Sequence[Comparison]) -> Iterator[str]:
 
 def _analysed(comparison: Comparison) -> str:
     """Return after how many pairs the verdict was made, and whether that was before the last one."""
+    if comparison.look is None and not comparison.stopped:
+        return "before the first analysis"
+    if comparison.stopped:
+        return comparison.stopped
     if comparison.look == comparison.plan.pairs:
         return f"analysed after {comparison.look} pairs"
     return f"stopped early at the planned interim analysis after {comparison.look} pairs"

@@ -33,15 +33,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..analysis.comparison import ComparisonPlan, Pair, check
+from ..analysis.comparison import ComparisonPlan, Pair, check, facts_from
 from ..analysis.contention import MAX_CONTENTION
 from ..analysis.profiles.functions import wilson
-from ..analysis.run_metrics import COUNTS, units_of
+from ..analysis.run_metrics import COUNTS, floor_of, units_of
 from ..analysis.statistics.decision import decide_with_facts
 from ..analysis.statistics.paired import Flags, Floats, evidence, never_varies
 from ..atomic_write import read_document
 from ..bench.compare import plan_with_gates
-from ..bench.store import ALPHA, PAIRS, Store, looks, pairs, write_json
+from ..bench.store import ALPHA, PAIRS, RUN, Store, looks, pairs, quick_looks, write_json
 from ..errors import NotMeasuredError, UsageError
 from ..recording.records import Machine
 
@@ -255,10 +255,15 @@ class Power(msgspec.Struct, frozen=True, kw_only=True):
     def false_alarms(self) -> float | None:
         """Share of whole comparisons of an operator with itself that raise an alarm in any part; None if not recorded.
 
-        The runs of different parts are independent, and so are the parts' shares.
+        The runs of different parts are independent, and so are the parts' shares. A quick comparison has one part: the
+        larger share is that of either kind.
         """
-        alike = [part.alike.regression.share for part in self.parts if part.alike is not None]
-        return 1 - math.prod(1 - share for share in alike) if alike else None
+        shares = []
+        for quick in (False, True):
+            parts = [part for part in self.parts if (part.part == RUN) == quick]
+            alike = [part.alike.regression.share for part in parts if part.alike is not None]
+            shares += [1 - math.prod(1 - share for share in alike)] if alike else []
+        return max(shares, default=None)
 
 
 class _Outcome(NamedTuple):
@@ -294,9 +299,13 @@ def power(
 def _part(noise: Noise, part: str, comparisons: int, seed: int, pairs: int, max_contention: float | None) -> PartPower:
     alike, slower = noise.of(part, alike=True), noise.of(part, alike=False)
     recorded = next(block.plan for block in (*alike, *slower))
-    alpha = ALPHA / len(noise.parts)
     plan = msgspec.structs.replace(
-        recorded, pairs=pairs, looks=looks(pairs), alpha=alpha, max_contention=max_contention, repeats=pairs
+        recorded,
+        pairs=pairs,
+        looks=quick_looks(pairs) if part == RUN else looks(pairs),
+        alpha=ALPHA if part == RUN else ALPHA / len({*noise.parts} - {RUN}),
+        max_contention=max_contention,
+        repeats=0 if recorded.by_counts else pairs,
     )
     check(plan)
     by_defect = {block.plan.differs: [b for b in slower if b.plan.differs == block.plan.differs] for block in slower}
@@ -407,23 +416,33 @@ def outcome(plan: ComparisonPlan, drawn: Floats) -> _Outcome:
     """Return the rule's outcome for comparisons (sides, comparisons, metrics, pairs) at the analysis that ends each."""
     counts = np.array([units_of(key) in COUNTS for key in plan.gated])
     guards = np.array([key in plan.guards for key in plan.gated])
+    floors = np.array([floor_of(key) if plan.by_counts else 0.0 for key in plan.gated])
     usable = plan.pairs - plan.warmup
     fractions = tuple((look - plan.warmup) / usable for look in plan.looks)
     shape = drawn.shape[1:3]
     regression, improvement, ok = np.zeros((3, *shape), dtype=np.bool_)
     found = _Outcome(regression, improvement, ok, np.zeros(shape[0], dtype=np.int64))
     going = np.ones(shape[0], dtype=np.bool_)
+    for early in range(facts_from(plan), plan.looks[0]):
+        # Before the first analysis, a regression by facts ends a comparison.
+        a, b = np.maximum(drawn[:, going, :, : early - plan.warmup], floors[:, None])
+        alarm = never_varies(a, b) & counts & (b[..., 0] > plan.regression * a[..., 0])
+        found.regression[going] = alarm
+        going[going] = ~alarm.any(axis=-1)
     for index, look in enumerate(plan.looks):
-        a, b = drawn[:, going, :, : look - plan.warmup]
+        figures = drawn[:, going, :, : look - plan.warmup]
+        a, b = np.maximum(figures, floors[:, None])
         decision = decide_with_facts(
-            evidence(a, b, counts=counts, regression=plan.regression, ok=plan.ok),
+            evidence(a, b, counts=counts, regression=plan.regression, ok=plan.ok, unpaired=floors > 0),
             never_varies(a, b) & counts,
             alpha=plan.alpha / 2,
             fractions=fractions,
             look=index,
         )
         # A guard holds up no verdict where it does not look worse than ok.
-        decision = decision._replace(ok=decision.ok | (guards & (b.mean(axis=-1) < plan.ok * a.mean(axis=-1))))
+        means = figures.mean(axis=-1)
+        silent = means[1] < plan.ok * np.maximum(means[0], floors)
+        decision = decision._replace(ok=decision.ok | (guards & silent))
         found.regression[going], found.improvement[going] = decision.regression, decision.improvement
         found.ok[going], found.look[going] = decision.ok, index
         going[going] = ~decision.settled

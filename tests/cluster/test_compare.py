@@ -18,8 +18,10 @@ import yaml
 from pytest_grovescale import resources
 from pytest_grovescale.analysis.bisection import Bisection
 from pytest_grovescale.analysis.comparison import MetricComparison
+from pytest_grovescale.analysis.result import TestResult
+from pytest_grovescale.bench.measured import recorded_result
 from pytest_grovescale.bench.output import ComparisonFile
-from pytest_grovescale.bench.store import Store
+from pytest_grovescale.bench.store import Slot, Store
 from pytest_grovescale.cluster import handle
 from pytest_grovescale.cluster.definition import load_definition
 from pytest_grovescale.report import result_file
@@ -145,8 +147,19 @@ class Span(NamedTuple):
 
 
 def phases(store: Store, run: str) -> dict[str, Span]:
-    """Return when the phases of a run were open; all runs have the machine's clock."""
+    """Return when the phases of a process's one run were open; all runs have the machine's clock."""
     (test,) = result_file.read(store.run_folder(run) / "latest" / result_file.NAME).tests
+    return spans(test)
+
+
+def recorded_phases(store: Store, slot: Slot) -> dict[str, Span]:
+    """Return the same of one run of several that a process has made."""
+    test = recorded_result(store.folder / store.samples()[slot].run.recording)
+    assert test is not None
+    return spans(test)
+
+
+def spans(test: TestResult) -> dict[str, Span]:
     began = {phase.name: (datetime.datetime.fromisoformat(phase.started).timestamp(), phase) for phase in test.phases}
     return {name: Span(at, at + phase.seconds) for name, (at, phase) in began.items()}
 
@@ -263,10 +276,25 @@ def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path
     assert figures["cpu:deploy"].gated
     store = Store.latest(folder / "reports", "compare")
     for number in range(2):
-        a, b = (phases(store, f"deploy-{number:02d}-{arm}") for arm in "ab")
+        a, b = (recorded_phases(store, Slot(part="deploy", round=number, arm=arm)) for arm in "ab")
         for one, other in ((a, b), (b, a)):
             assert one["deploy"].began < other["deploy"].ended, "both at the same time"
             assert one["delete"].began >= other["deploy"].ended, "each phase begins in both together"
+
+
+def test_a_quick_comparison_runs_the_test_again_and_again_in_one_process_for_each_variant(folder: Path) -> None:
+    for name, text in (("test_it.py", BUSY_TEST), ("busy.py", BUSY), ("busy.yaml", BUSY_DEFINITION)):
+        (folder / name).write_text(text, encoding="utf-8")
+    quick = [*COMMAND, "busy.yaml", "test_it.py", "--quick", "--pairs=4", "--gate=api:deploy"]
+    done = subprocess.run(quick, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    store = Store.latest(folder / "reports", "compare")
+    found = compared(store.folder)
+    assert (found.verdict, metrics(found)["api:deploy"].verdict) == ("ok", "ok")
+    processes = {file.parents[2].name for file in store.folder.glob("runs/*/2*/recordings/*.jsonl")}
+    assert processes == {"run-a-1", "run-b-1"}
+    runs = [recorded_phases(store, slot) for slot in store.plan().slots]
+    assert len({one["deploy"].began for one in runs}) == 8, "each has a recording of its own"
 
 
 def test_a_variant_that_fails_its_milestones_is_broken_not_fast(

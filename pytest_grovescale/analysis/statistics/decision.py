@@ -134,16 +134,17 @@ def spent(alpha: float, fraction: float) -> float:
 def nominal_levels(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
     """Return the level of each interim analysis, as if it were the only one.
 
-    ``fractions`` of all pairs at the analyses, rising, the last one 1. With these levels a claim that is false is
-    accepted at any of them with probability alpha. They are those of a normal statistic; applied to Student's t of as
-    many pairs as there are, they are a good approximation from five pairs on (Jennison and Turnbull, Group Sequential
-    Methods, 2000, 3.3), which a simulation in the tests confirms.
+    ``fractions`` of all planned pairs at the analyses, rising. The last one spends all that is left of alpha: it is 1,
+    or less where a comparison ends sooner for a reason that has nothing to do with its figures. With these levels a
+    claim that is false is accepted at any of them with probability alpha. They are those of a normal statistic; applied
+    to Student's t of as many pairs as there are, they are a good approximation from five pairs on (Jennison and
+    Turnbull, Group Sequential Methods, 2000, 3.3), which a simulation in the tests confirms.
     """
     levels: list[float] = []
     before: Callable[[Floats], Floats] | None = None
     limit = time = used = 0.0
-    for fraction in fractions:
-        spend = spent(alpha, fraction) - used
+    for number, fraction in enumerate(fractions, start=1):
+        spend = (alpha if number == len(fractions) else spent(alpha, fraction)) - used
         used += spend
         z = -float(scipy.special.ndtri(spend)) if before is None else _boundary(before, limit, time, fraction, spend)
         levels.append(float(scipy.special.ndtr(-z)))

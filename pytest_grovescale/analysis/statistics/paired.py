@@ -47,6 +47,25 @@ def moments(values: Floats) -> Moments:
     return Moments(mean, values.std(axis=-1, ddof=1) / np.sqrt(pairs), pairs - 1)
 
 
+def difference(a: Floats, b: Floats) -> Moments:
+    """Return the mean of b - a along the last axis, with the standard error of two samples of one variance.
+
+    Twice the degrees of freedom of pairs, for figures whose pairs have nothing in common.
+    """
+    size = a.shape[-1]
+    mean = b.mean(axis=-1) - a.mean(axis=-1)
+    if size == 1:
+        return Moments(mean, np.full_like(mean, np.inf), 0)
+    error = np.sqrt((a.var(axis=-1, ddof=1) + b.var(axis=-1, ddof=1)) / size)
+    return Moments(mean, error, 2 * (size - 1))
+
+
+def log_difference(a: Floats, b: Floats) -> Moments:
+    """Return the same of log(B / A); NaN where a figure is not above zero."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return difference(np.where(a > 0, np.log(a), np.nan), np.where(b > 0, np.log(b), np.nan))
+
+
 def log_ratio(a: Floats, b: Floats) -> Floats:
     """Return log(B / A); NaN where either is not above zero."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -83,18 +102,24 @@ def never_varies(a: Floats, b: Floats) -> Flags:
     return np.asarray((a == a[..., :1]).all(axis=-1) & (b == b[..., :1]).all(axis=-1))
 
 
-def evidence(a: Floats, b: Floats, *, counts: npt.ArrayLike, regression: float, ok: float) -> Evidence:
+def evidence(
+    a: Floats, b: Floats, *, counts: npt.ArrayLike, regression: float, ok: float, unpaired: npt.ArrayLike = False
+) -> Evidence:
     """Return the evidence for each metric by the method that fits it.
 
     ``a`` and ``b`` are (…, metrics, pairs); ``counts`` marks the metrics that are counts. The logarithm of the ratio
     where all figures are above zero; else B - bound × A, whose mean lies on the same side of zero as the ratio of the
-    means on its bound's; and for a count that never varies within a variant the comparison itself.
+    means on its bound's; and for a count that never varies within a variant the comparison itself. ``unpaired``
+    marks the metrics above zero whose pairs have nothing in common: two samples of logarithms.
     """
     measured = _where(
         np.asarray(np.isfinite(log_ratio(a, b)).all(axis=-1)),
         _by_ratio(a, b, regression, ok),
         _by_difference(a, b, regression, ok),
     )
+    apart = np.broadcast_to(np.asarray(unpaired, dtype=np.bool_), a.shape[:-1])
+    if apart.any():
+        measured = _where(apart, _by_moments(log_difference(a, b), regression, ok), measured)
     exact = never_varies(a, b) & np.asarray(counts, dtype=np.bool_)
     return _where(exact, _by_fact(a[..., 0], b[..., 0], regression, ok), measured)
 
@@ -104,7 +129,10 @@ def _where(condition: Flags, yes: Evidence, no: Evidence) -> Evidence:
 
 
 def _by_ratio(a: Floats, b: Floats, regression: float, ok: float) -> Evidence:
-    ratio = moments(log_ratio(a, b))
+    return _by_moments(moments(log_ratio(a, b)), regression, ok)
+
+
+def _by_moments(ratio: Moments, regression: float, ok: float) -> Evidence:
     return Evidence(
         p_above(ratio, float(np.log(regression))),
         p_below(ratio, -float(np.log(regression))),

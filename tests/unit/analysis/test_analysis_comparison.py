@@ -22,6 +22,7 @@ from pytest_grovescale.analysis.comparison import (
     is_silent,
     overall,
 )
+from pytest_grovescale.analysis.contention import RunContention
 from pytest_grovescale.errors import UsageError
 
 PLAN = ComparisonPlan(a="before", b="after", gated=("noop_cpu", "noop_writes"))
@@ -396,3 +397,89 @@ def test_reconciles_decide_in_five_pairs_where_cpu_takes_many_more() -> None:
     assert found.verdict == "regression"
     assert metric(found, "noop_cpu").verdict == "inconclusive"
     assert (metric(found, "noop_cpu").more_pairs or 0) > 20
+
+
+COUNTED = ComparisonPlan(
+    a="before",
+    b="after",
+    gated=("api:deploy", "api:delete", "noop_requests"),
+    guards=("api:delete",),
+    pairs=12,
+    warmup=0,
+    looks=(5, 8, 12),
+    by_counts=True,
+    max_contention=0.25,
+)
+
+
+def counted(
+    number: int,
+    *,
+    deploy: tuple[float, float] = (90, 90),
+    delete: tuple[float, ...] = (0,),
+    noop: tuple[float, float] = (0, 0),
+    noise: float = 0.06,
+    contended: int = 0,
+) -> list[Pair]:
+    """Return pairs of whole runs; ``delete``: counts of B in turn, ``contended``: how many pairs are, at the start."""
+    chance = np.random.default_rng(17)
+
+    def side(requests: float, deletes: float, per_trigger: float, share: float) -> VariantRun:
+        made = round(requests * chance.lognormal(0, noise))
+        found = run(
+            api__deploy=made, api__delete=deletes, noop_requests=per_trigger, cpu__deploy=1 + chance.random() / 10
+        )
+        return msgspec.structs.replace(found, contention=RunContention(share=share, phase="deploy"))
+
+    return [
+        Pair(
+            a=side(deploy[0], 0, noop[0], 0.5 if n < contended else 0.0),
+            b=side(deploy[1], delete[n % len(delete)], noop[1], 0.0),
+            first=order(n),
+        )
+        for n in range(number)
+    ]
+
+
+def test_a_comparison_by_counts_calls_equals_ok_although_they_vary() -> None:
+    found = compare(COUNTED, counted(12, delete=(0, 2, 0, 3)))
+    assert found.verdict == "ok"
+    deploy = metric(found, "api:deploy")
+    assert (deploy.method, deploy.verdict) == ("unpaired", "ok")
+    assert 0.9 < known(deploy.low) < known(deploy.ratio) < known(deploy.high) < 1.10
+    delete = metric(found, "api:delete")
+    assert (delete.b, delete.ratio, delete.verdict) == (1.0, None, "ok")
+    assert delete.note == "fewer than 5 count as 5"
+
+
+def test_a_comparison_by_counts_calls_a_count_that_grew_by_a_quarter() -> None:
+    found = compare(COUNTED, counted(8, deploy=(90, 113)))
+    assert (found.verdict, metric(found, "api:deploy").verdict, found.look) == ("regression", "regression", 8)
+
+
+def test_one_write_for_each_trigger_is_called_before_the_first_look() -> None:
+    assert compare(COUNTED, counted(3, noop=(0, 1))).verdict == "inconclusive"
+    found = compare(COUNTED, counted(4, noop=(0, 1)))
+    assert (found.verdict, found.look, metric(found, "noop_requests").verdict) == ("regression", None, "regression")
+    assert metric(found, "noop_requests").difference == 1
+    # One of twenty triggers is chance.
+    assert compare(COUNTED, counted(12, noop=(0, 0.05))).verdict == "ok"
+
+
+def test_contended_pairs_keep_their_counts_and_lose_their_times(snapshot: SnapshotAssertion) -> None:
+    found = compare(COUNTED, counted(12, contended=9))
+    assert metric(found, "api:deploy").pairs == 12
+    assert metric(found, "cpu:deploy").pairs == 3
+    assert [text for text in found.warnings if "contended" in text] == snapshot
+    none = compare(COUNTED, counted(12, contended=12))
+    assert none.verdict == "ok"
+    assert "cpu:deploy" not in {one.key for one in none.metrics}
+
+
+@pytest.mark.parametrize(("number", "verdict", "look"), [(3, "inconclusive", None), (4, "ok", 4), (7, "ok", 7)])
+def test_pairs_until_a_time_limit_are_a_last_analysis(number: int, verdict: str, look: int | None) -> None:
+    recorded = counted(number, noise=0.01)
+    found = compare(COUNTED, recorded, stopped="the time limit of 5m00s ended it")
+    assert (found.verdict, found.look) == (verdict, look)
+    # Without a limit the seventh pair decides nothing by itself.
+    assert compare(COUNTED, recorded).look == (5 if number > 5 else None)

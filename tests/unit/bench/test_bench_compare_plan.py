@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale.analysis.run_metrics import default_gates
 from pytest_grovescale.bench import compare, variant
-from pytest_grovescale.bench.store import WindowPlan
+from pytest_grovescale.bench.screen import Screen
+from pytest_grovescale.bench.store import Store, WindowPlan
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.access import Access, to_kubeconfig
-from tests.unit.bench.planned import SUBJECT
+from tests.unit.bench.planned import SUBJECT, sample
 
 EXISTING = msgspec.structs.replace(SUBJECT, cluster="existing")
 WANTED = compare.Wanted(
@@ -71,3 +75,78 @@ def test_windows_on_a_cluster_that_is_there_are_refused(snapshot: SnapshotAssert
 def test_windows_are_planned_too() -> None:
     windows = WindowPlan(seconds=3.0, fresh=False)
     assert compare.plan_of(WANTED._replace(windows=windows)).windows == windows
+
+
+QUICK = WANTED._replace(parts=("run",), pairs={"run": 12}, time_limit_s=300.0, hold_s=3.0)
+
+
+def test_a_quick_comparison_is_one_part_of_whole_runs_by_counts() -> None:
+    plan = compare.plan_of(QUICK)
+    (comparison,) = plan.comparisons.values()
+    assert (comparison.by_counts, comparison.parallel, comparison.warmup) == (True, True, 0)
+    assert (comparison.looks, comparison.repeats, comparison.alpha) == ((5, 8, 12), 0, 0.05)
+    assert (plan.time_limit_s, plan.hold_s) == (300.0, 3.0)
+    # No-op phases count: what a trigger costs can be gated on as well as what a phase does.
+    assert compare.plan_of(QUICK._replace(gated=("noop_writes", "cpu:deploy"))).comparisons["run"].gated
+    one = compare.plan_of(QUICK._replace(subject=EXISTING)).comparisons["run"]
+    assert not one.parallel
+
+
+def test_fewer_pairs_than_anything_is_decided_by_are_refused(snapshot: SnapshotAssertion) -> None:
+    with pytest.raises(UsageError, match="3 pairs") as caught:
+        compare.plan_of(QUICK._replace(pairs={"run": 3}))
+    assert str(caught.value) == snapshot
+
+
+def test_gates_by_counts_have_no_times_and_few_requests_guard_only() -> None:
+    runs = {"wall:deploy": 3.0, "wall:delete": 1.0, "cpu:deploy": 1.0, "api:deploy": 90.0, "api:delete": 2.0}
+    gates = default_gates({**runs, "noop_cpu": 0.1, "noop_writes": 0.0}, by_counts=True)
+    assert gates.gated == ("api:delete", "api:deploy", "noop_writes")
+    assert gates.guards == ("api:delete",)
+    assert default_gates(runs).guards == ()
+
+
+class Clock:
+    """The monotonic clock, set by hand."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(time, "monotonic", clock.monotonic)
+    return clock
+
+
+def test_a_pair_is_begun_if_one_like_those_before_fits_into_the_time_limit(clock: Clock) -> None:
+    limit = compare.TimeLimit(300, [])
+    assert limit.fits_one_more, "whatever the first one takes"
+    for took, fits in ((70, True), (30, True), (60, True), (20, True), (25, False)):
+        # Of 300 s 205 are over in the end; 60 for one as long as the longest of the last three, 42 to end it all.
+        clock.now += took
+        limit.note(took)
+        assert limit.fits_one_more is fits
+    limit.check()
+    clock.now += 95.1
+    with pytest.raises(compare.OutOfTime):
+        limit.check()
+
+
+def test_an_interrupted_comparison_goes_on_with_what_is_left_of_its_time(clock: Clock) -> None:
+    assert compare.TimeLimit(300, [80, 30, 30]).fits_one_more
+    assert not compare.TimeLimit(300, [80, 30, 30, 100]).fits_one_more
+
+
+def test_a_part_that_was_ended_needs_no_more_runs_and_is_analysed(tmp_path: Path) -> None:
+    planned = compare.plan_of(QUICK._replace(gated=("wall:deploy",)))
+    store = Store.create(tmp_path, planned)
+    for slot in planned.slots[:6]:
+        store.keep(sample(slot))
+    assert compare.results(store, planned)[0].stopped == ""
+    store.stop("run", "the time limit of 5m00s ended it")
+    (found,) = compare.run(store, planned, Screen(io.StringIO())).parts
+    assert (found.verdict, found.stopped, found.pairs) == ("inconclusive", "the time limit of 5m00s ended it", 3)

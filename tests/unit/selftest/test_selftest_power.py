@@ -154,6 +154,40 @@ def test_a_drawn_comparison_gets_the_verdict_that_compare_gives() -> None:
     assert {"regression", "inconclusive"} <= seen
 
 
+COUNTED = ComparisonPlan(
+    a="a", b="b", gated=GATED[1:], guards=GATED[2:], pairs=12, warmup=0, looks=(5, 8, 12), by_counts=True
+)
+
+
+def test_a_drawn_comparison_by_counts_gets_the_verdict_that_compare_gives() -> None:
+    chance = np.random.default_rng(545)
+    drawn = chance.lognormal(0, 0.06, size=(2, 60, 2, 12)) * np.array([0.3, 1.0])[:, None]
+    drawn[1] *= chance.choice([1.0, 1.15], size=60)[:, None, None]
+    # Some comparisons have counts that never vary, and some have few.
+    drawn[:, :15, 0] = 0.0
+    drawn[1, 10:15, 0] = 1.0
+    found = outcome(COUNTED, drawn)
+    seen = set()
+    for index in range(60):
+        a, b = drawn[:, index]
+        runs = [
+            Pair(a=_counted(a[:, n]), b=_counted(b[:, n]), first=order(n))
+            for n in range(COUNTED.looks[found.look[index]])
+        ]
+        reported = compare(COUNTED, runs)
+        early = compare(COUNTED, runs[:4])
+        for at, metric in enumerate(reported.metrics):
+            assert found.regression[index, at] == (metric.verdict == "regression")
+        assert (early.verdict == "regression") == (10 <= index < 15)
+        assert reported.decided or reported.look == COUNTED.pairs
+        seen.add(reported.verdict)
+    assert {"regression", "ok"} <= seen
+
+
+def _counted(figures: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> VariantRun:
+    return VariantRun(metrics=dict(zip(COUNTED.gated, map(float, figures), strict=True)))
+
+
 def _run(figures: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> VariantRun:
     return VariantRun(metrics=dict(zip(GATED, map(float, figures), strict=True)))
 
