@@ -272,7 +272,7 @@ class RunProcess:
 
 @contextlib.contextmanager
 def run_process(bench: Bench, slot: Slot, cluster: Cluster) -> Iterator[RunProcess]:
-    """Start a process that runs an arm's test on a cluster when it is told to; it has ended when the block ends."""
+    """Start a process that runs an arm's test on a cluster for each order; it has ended when the block ends."""
     start = f"{slot.part}-{slot.arm}"
     name = f"{start}-{1 + len(list((bench.store.folder / RUNS).glob(f'{start}-*')))}"
     reports = bench.store.run_folder(name)

@@ -147,6 +147,7 @@ def test_a_part_that_was_ended_needs_no_more_runs_and_is_analysed(tmp_path: Path
     for slot in planned.slots[:6]:
         store.keep(sample(slot))
     assert compare.results(store, planned)[0].stopped == ""
-    store.stop("run", "the time limit of 5m00s ended it")
+    why = "the time limit of 5m00s ended it"
+    store.stop("run", why)
     (found,) = compare.run(store, planned, Screen(io.StringIO())).parts
-    assert (found.verdict, found.stopped, found.pairs) == ("inconclusive", "the time limit of 5m00s ended it", 3)
+    assert (found.verdict, found.stopped, found.pairs) == ("inconclusive", why, 3)
