@@ -76,6 +76,8 @@ class TwoTests:
     def close(self) -> None:
         for process in self.processes:
             process.close()
+        for thread in self._threads:
+            thread.join(10)
         for end in self._ends:
             end.close()
 
