@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -69,12 +70,15 @@ def digest(definition: ClusterDefinition) -> str:
     return state.digest(msgspec.json.encode(definition))
 
 
+_SCHEDULER_API = "kubescheduler.config.k8s.io/v1"
+
+
 def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> state.Flat:
     """Return the limits of a control plane that grovescale created.
 
     ``controllers``: the ones that run, unless a flag of the definition says otherwise.
     """
-    api, manager = definition.api_server, definition.controller_manager
+    api, manager, scheduler = definition.api_server, definition.controller_manager, definition.scheduler
     flat: state.Flat = {
         "priority_and_fairness": api.priority_and_fairness,
         "max_requests_inflight": api.max_requests_inflight,
@@ -82,12 +86,43 @@ def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> 
         "apiserver_gogc": api.gogc or 100,
         "controller_manager_qps": manager.limits.qps,
         CONTROLLERS: manager.extra_args.get("controllers", controllers),
-        "scheduler_qps": definition.scheduler.limits.qps,
+        "scheduler_qps": scheduler.limits.qps,
+        "scheduler_nodes_to_score": f"{scheduler.percentage_of_nodes_to_score} %"
+        if scheduler.percentage_of_nodes_to_score
+        else "adaptive",
+        "scheduler_default_spreading": scheduler.default_spreading,
     }
     for section in ("api_server", "controller_manager", "scheduler", "kwok"):
         for flag, value in getattr(definition, section).extra_args.items():
             flat[f"{section}.{flag}"] = value
     return flat
+
+
+def scheduler_configuration(definition: ClusterDefinition, *, kubeconfig: str) -> dict[str, Any]:
+    """Return kube-scheduler's configuration. ``kubeconfig``: as its process sees it."""
+    scheduler = definition.scheduler
+    spreading = {
+        "name": "PodTopologySpread",
+        "args": {
+            "apiVersion": _SCHEDULER_API,
+            "kind": "PodTopologySpreadArgs",
+            "defaultingType": "List",
+            "defaultConstraints": [],
+        },
+    }
+    profile = {"schedulerName": "default-scheduler", "pluginConfig": [spreading]}
+    return {
+        "apiVersion": _SCHEDULER_API,
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {
+            "kubeconfig": kubeconfig,
+            "qps": scheduler.limits.qps,
+            "burst": scheduler.limits.burst,
+        },
+        "leaderElection": {"leaderElect": False},
+        "percentageOfNodesToScore": scheduler.percentage_of_nodes_to_score,
+        **({} if scheduler.default_spreading else {"profiles": [profile]}),
+    }
 
 
 def start(plan: Plan, progress: Progress) -> tuple[state.Facts, Lease]:

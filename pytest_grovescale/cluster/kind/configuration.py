@@ -20,7 +20,7 @@ from ... import resources
 from ...definitions import Source, read, readable
 from ...errors import DefinitionError
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
-from ..launch import AUDIT_MAX_MB, AUDIT_POLICY
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, scheduler_configuration
 
 BINARIES = ("kind", "kwok")
 FOLDER = "fixtures/kind"
@@ -297,7 +297,9 @@ def files_in_node(definition: ClusterDefinition) -> dict[str, str]:
     """Return the files in IN_NODE: path below it → content."""
     return {
         "audit-policy.yaml": yaml.safe_dump(AUDIT_POLICY),
-        "scheduler.yaml": yaml.safe_dump(_scheduler_config(definition)),
+        "scheduler.yaml": yaml.safe_dump(
+            scheduler_configuration(definition, kubeconfig="/etc/kubernetes/scheduler.conf")
+        ),
     } | {f"{PATCHES}/{name}": yaml.safe_dump(patch) for name, patch in _patches(definition).items()}
 
 
@@ -373,20 +375,6 @@ def _pod(component: str, *, mounts: list[tuple[str, str, bool]], environment: Ma
 def _environment(definition: ClusterDefinition) -> dict[str, str]:
     api = definition.api_server
     return {name: str(value) for name, value in (("GOMAXPROCS", api.gomaxprocs), ("GOGC", api.gogc)) if value}
-
-
-def _scheduler_config(definition: ClusterDefinition) -> dict[str, Any]:
-    limits = definition.scheduler.limits
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {
-            "kubeconfig": "/etc/kubernetes/scheduler.conf",
-            "qps": limits.qps,
-            "burst": limits.burst,
-        },
-        "leaderElection": {"leaderElect": False},
-    }
 
 
 def _flag(on: bool) -> str:

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
@@ -16,7 +15,7 @@ from ...endpoints import Address
 from ...kube.access import Access, to_kubeconfig
 from .. import kwok, pki, state
 from ..definition import ClusterDefinition
-from ..launch import AUDIT_MAX_MB, AUDIT_POLICY
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, scheduler_configuration
 from ..processes import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -62,7 +61,8 @@ def write_files(start: Start) -> None:
         state.write_access(folder, role, access(folder, start.ports["kube-apiserver"], role))
     shutil.copy(folder / "pki" / "harness.kubeconfig", folder / "kubeconfig")
     (folder / "audit-policy.yaml").write_text(yaml.safe_dump(AUDIT_POLICY), encoding="utf-8")
-    (folder / "scheduler.yaml").write_text(yaml.safe_dump(_scheduler_config(start)), encoding="utf-8")
+    scheduler = scheduler_configuration(definition, kubeconfig="pki/kube-scheduler.kubeconfig")
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(scheduler), encoding="utf-8")
     (folder / kwok.CONFIGURATION).write_text(kwok.configuration(definition), encoding="utf-8")
 
 
@@ -216,20 +216,6 @@ def _delegated(name: str) -> list[str]:
         f"--authorization-kubeconfig={kubeconfig}",
         "--authentication-skip-lookup=true",
     ]
-
-
-def _scheduler_config(start: Start) -> dict[str, Any]:
-    limits = start.definition.scheduler.limits
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {
-            "kubeconfig": "pki/kube-scheduler.kubeconfig",
-            "qps": limits.qps,
-            "burst": limits.burst,
-        },
-        "leaderElection": {"leaderElect": False},
-    }
 
 
 def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:

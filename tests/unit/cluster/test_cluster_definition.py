@@ -158,6 +158,7 @@ def test_version_can_be_changed_to_a_supported_one() -> None:
         ),
         ("stages:", "kwok: {extra_args: {--x: '1'}}\nstages:", "kwok.extra_args"),
         ("stages:", "scheduler: {limits: {qps: 0}}\nstages:", "scheduler.limits"),
+        ("stages:", "scheduler: {percentage_of_nodes_to_score: 101}\nstages:", "percentage_of_nodes_to_score"),
         ("stages:", "binaries: {etdc: /x}\nstages:", "cluster.yaml:6: binaries.etdc"),
         ("stages:", "binaries: {etcd: nonesuch}\nstages:", "cluster.yaml:6: binaries.etcd"),
         ("nodes:\n  - prefix: node\n    count: 3\n", "nodes: []\n", "cluster.yaml:3: nodes"),

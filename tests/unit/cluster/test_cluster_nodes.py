@@ -19,6 +19,7 @@ from pytest_grovescale.cluster.definition import (
     Taint,
     load_definition,
 )
+from pytest_grovescale.cluster.launch import control_plane_limits, scheduler_configuration
 from pytest_grovescale.cluster.local import components
 
 TEMPLATE: dict[str, Any] = {
@@ -110,6 +111,19 @@ def test_the_api_servers_heap_growth_is_the_definitions() -> None:
     specs = components.specs(start(load_definition("default")))
     assert specs["kube-apiserver"].env["GOGC"] == "200"
     assert not [name for name, spec in specs.items() if name != "kube-apiserver" and "GOGC" in spec.env]
+
+
+@pytest.mark.parametrize(("name", "share", "spreads"), [("default", 5, False), ("production", 0, True)])
+def test_the_scheduler_leaves_out_what_only_spreads_pods_unless_asked(name: str, share: int, spreads: bool) -> None:
+    definition = load_definition(name)
+    written = scheduler_configuration(definition, kubeconfig="k")
+    assert written["percentageOfNodesToScore"] == share
+    profiles = written.get("profiles", [])
+    constraints = [one["args"]["defaultConstraints"] for profile in profiles for one in profile["pluginConfig"]]
+    assert constraints == ([] if spreads else [[]])
+    facts = control_plane_limits(definition, controllers="")
+    assert facts["scheduler_default_spreading"] is spreads
+    assert facts["scheduler_nodes_to_score"] == ("5 %" if share else "adaptive")
 
 
 def test_no_one_listens_beyond_loopback() -> None:
