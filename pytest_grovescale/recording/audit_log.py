@@ -128,6 +128,7 @@ def _request(event: _Event, at: int) -> Request | None:
         completed_wall=_instants.ns(event.stage_timestamp),
         dry_run="dryRun=" in query and bool(parse_qs(query).get("dryRun")),
         unlimited=event.verb == "list" and "limit=" not in query and "resourceVersion=0" not in query.split("&"),
+        unselected=event.verb == "watch" and "Selector=" not in query,
     )
 
 

@@ -240,6 +240,8 @@ class Request(Record, tag="request", frozen=True, kw_only=True):
     dry_run: bool = False
     unlimited: bool = False
     """A LIST without a limit, of the newest state rather than the API server's cache (``resourceVersion=0``)."""
+    unselected: bool = False
+    """A WATCH without a label or field selector; recordings made before this field do not say it."""
 
     @property
     def qualified(self) -> str:

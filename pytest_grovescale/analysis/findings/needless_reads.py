@@ -1,11 +1,15 @@
 """Reads of kinds that the operator watches: its cache has them, and the API server answers each again.
 
 A LIST reads all objects of a kind from the API server, and without resourceVersion from etcd, once for every call; in a
-reconcile this is quadratic in the number of objects.
+reconcile this is quadratic in the number of objects; in a collector of metrics it comes with each scrape, of each
+Prometheus there is.
+
+A watch of all Secrets, ConfigMaps or Events keeps each of a cluster in memory: a test has few of them, its users many
+(https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/cache#Options, `ByObject`).
 
 No false alarm: a list without a limit counts from the third on, of kinds with many objects; informers list once for
 each watch and again after each gap, and some operators read an object directly right before they write it; a few, and
-a small share of the objects, are left alone.
+a small share of the objects, are left alone. Watches of everyone's objects are a note: they may be what it is for.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..result import Finding
-from .evidence import Received
+from .evidence import Received, Sent
 from .observed import Observed
 
 ID = "needless-reads"
@@ -26,6 +30,14 @@ _MANY = 20
 _LEAST_GETS = 20
 _PER_OBJECT = 0.3
 
+_OF_EVERYONE = frozenset({"secrets", "configmaps", "events", "events.events.k8s.io"})
+"""Kinds that everyone makes objects of, many and large."""
+
+_SCRAPE_NS = 200_000_000
+"""Time before the end of a scrape in which what it asks for was received, ns."""
+_AT_SCRAPES = 0.75
+"""Share of the lists that come with a scrape, and of the scrapes with a list, from which on they belong together."""
+
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind that is listed or read again and again."""
@@ -36,6 +48,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         opened = sum(one.verb == "watch" and one.resource == resource for one in seen.housekeeping)
         watched = ", although it watches them" if resource in seen.watched_by_operator else ""
         whole = sum(one.unlimited for one in reads if one.verb == "list" and one.resource == resource)
+        watched += _at_scrapes(seen, [one for one in reads if one.verb == "list" and one.resource == resource])
         wide = sum(not one.namespace for one in reads if one.verb == "list" and one.resource == resource)
         if number - opened >= _LEAST_LISTS:
             limit = f", {whole:,} times without a limit" if whole else ""
@@ -55,6 +68,33 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 else f"read {resource} {number:,} times one by one, although it watches them"
             )
             yield _finding(seen, "get", resource, did)
+    if seen.operator:
+        yield from _of_everyone(seen)
+
+
+def _of_everyone(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that others fill, and that the operator's cache holds of all namespaces."""
+    watched = {
+        one.qualified
+        for one in seen.contents.requests
+        if one.verb == "watch" and one.unselected and not one.namespace and one.user == seen.operator and one.code < 400
+    }
+    if kinds := sorted(watched & _OF_EVERYONE):
+        yield Finding(
+            id=ID,
+            severity="note",
+            text=f"the operator watches all {' and '.join(kinds)} of all namespaces, without a selector: its memory"
+            " grows with everyone's, its own or not",
+        )
+
+
+def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:
+    """Return in words that lists come with the scrapes of the operator's metrics; empty where they do not."""
+    scrapes = [one.at for one in seen.target.moments if one.at >= seen.begin] if seen.target is not None else []
+    at_one = sum(any(at - _SCRAPE_NS <= one.received <= at for at in scrapes) for one in lists)
+    with_one = sum(any(at - _SCRAPE_NS <= one.received <= at for one in lists) for at in scrapes)
+    alike = min(at_one / max(1, len(lists)), with_one / max(1, len(scrapes)))
+    return ", at each scrape of its metrics" if len(lists) >= _LEAST_LISTS and alike >= _AT_SCRAPES else ""
 
 
 def _finding(seen: Observed, verb: str, resource: str, did: str) -> Finding:

@@ -69,7 +69,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     work = max(done, seen.objects)
     too_long = size is not None and (size.count >= _BYTES_EACH * work or lines >= _LINES_EACH * work)
     if size is not None and too_long and size.count >= _LEAST_BYTES:
-        each = f", {lines / done:.3g} for each of {done:,} reconciles" if done else ""
+        kilobytes = f"{size.count / 1024 / done:.2g} KiB" if done else ""
+        each = f": {kilobytes}, and {lines / done:.3g} lines, for each of {done:,} reconciles" if done else ""
         yield Finding(
             id=ID,
             severity="waste",

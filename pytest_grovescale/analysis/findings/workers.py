@@ -3,18 +3,22 @@
 A worker inside a reconcile waits for the API server, or for a core, or works. The audit log has the first (the time of
 the operator's requests: how many are under way on average), its CPU clock the other two. Workers that are busy beyond
 that wait for something of the operator's own: a lock, a sleep, a poll for a condition that should be an event. Each
-keeps its key and its place. (Little's law: the number under way on average is the sum of their times over the time.)
+keeps its key and its place. An operator without metrics of its workers shows one thing in the audit log: with a lock
+around all of a reconcile, or a single worker, no two of its requests are ever under way at once. (Little's law: the
+number under way on average is the sum of their times over the time.)
 
 No false alarm: while the operator runs or waits for a core, all of its workers may wait for its one event loop, and
 none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more,
 and of fewer workers from seven tenths on, where keys waited for them;
 beside other programs without as many as the API server had threads that waited for a core, and not where these and the
-operator's were many; a client-side rate limit, which is such a wait, is named as what it is; a queue counts at rest.
+operator's were many; requests one at a time are a note, in a phase that mostly waited for their answers, since a single
+worker may be meant; a client-side rate limit, which is such a wait, is named as what it is; a queue counts at rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from ...exposition.families import parse
@@ -36,6 +40,10 @@ _NOOPS = 5
 _HELD_S = 0.05
 """Reconciles without anything to do, and seconds of each that nothing explains, from which on these are a wait."""
 _LONG_ENOUGH_S = 1.0
+_REQUESTS, _OBJECTS = 50, 10
+_ANSWERS = 0.5
+"""Requests of a phase, their objects, and share of it with one under way, from which on it waited for one at a time."""
+_LONG_S = 2.0
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -48,6 +56,32 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         yield from _of_phase(span.phase, explained=bool(waits) or seen.slowed(span))
     yield from _never_empty(seen)
+    if not waits:
+        yield from _one_at_a_time(seen)
+
+
+def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
+    """Yield the longest phase in which no two requests of the operator were ever under way at once."""
+    alone: list[tuple[float, Finding]] = []
+    for span in seen.spans:
+        sent = sorted(one for one in seen.within(span) if one.verb != "watch")
+        overlap = any(after.received < before.completed for before, after in pairwise(sent))
+        # The requests of one object's reconciles follow each other.
+        overlap = overlap or len({one.object for one in sent if one.name}) < _OBJECTS
+        share = seen.under_way(span)
+        if overlap or len(sent) < _REQUESTS or share < _ANSWERS or rate_limited(span) or span.phase.seconds < _LONG_S:
+            continue
+        named = f"in {span.phase.name} the operator never had two requests under way at once"
+        one = Finding(
+            id=ID,
+            severity="note",
+            text=f"{named}, and waited for an answer in {share:.0%} of {span.phase.seconds:.1f} s: a single worker, or"
+            " a lock around its requests",
+            evidence=(f"{len(sent):,} requests",),
+        )
+        alone.append((span.phase.seconds, one))
+    if alone:
+        yield max(alone, key=lambda one: one[0])[1]
 
 
 def _held_by_noops(seen: Observed) -> Iterator[Finding]:

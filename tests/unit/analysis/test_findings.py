@@ -330,6 +330,46 @@ def test_reads_of_what_it_watches() -> None:
     assert (reads.id, reads.evidence) == ("needless-reads", ("30 in deploy",))
 
 
+@pytest.mark.parametrize(("before", "wrong"), [(50, True), (900, False)])
+def test_lists_that_come_with_the_scrapes(before: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(10):
+        at = DEPLOYED + 1000 + 1000 * number
+        sim.scrape(at, {})
+        sim.request(at - before, verb="list", resource="services", namespace="t", unlimited=True)
+    for record in [record for _, _, record in sim.items if isinstance(record, rec.Scraped) and record.edge]:
+        ms = (record.at - sim.at(0)) / 1e6
+        sim.request(ms - before, verb="list", resource="services", namespace="t", unlimited=True)
+    (lists,) = [one for one in found(sim) if one.id == "needless-reads"]
+    assert ("at each scrape" in lists.text) is wrong
+
+
+@pytest.mark.parametrize(("lasts", "noted"), [(40, True), (60, False), (10, False)])
+def test_requests_that_are_never_two_at_once(lasts: int, noted: bool) -> None:
+    sim = settled()
+    for number in range(180):
+        at = DEPLOYED + 100 + 50 * number
+        sim.request(at, verb="get", resource="services", namespace="t", name=f"svc-{number}", took=lasts)
+    notes = [one for one in analyse(sim.records()).findings if one.id == "workers"]
+    assert bool(notes) is noted
+
+
+@pytest.mark.parametrize(
+    ("resource", "namespace", "unselected", "noted"),
+    [
+        ("secrets", "", True, True),
+        ("secrets", "t", True, False),
+        ("secrets", "", False, False),
+        ("pods", "", True, False),
+    ],
+)
+def test_a_cache_of_everyones_objects_is_a_note(resource: str, namespace: str, unselected: bool, noted: bool) -> None:
+    sim = settled()
+    sim.request(50, verb="watch", resource=resource, namespace=namespace, unselected=unselected)
+    notes = [one for one in analyse(sim.records()).findings if one.id == "needless-reads"]
+    assert bool(notes) is noted
+
+
 def test_few_reads_are_left_alone() -> None:
     sim = settled()
     sim.request(50, 9, verb="watch", resource="pods", stage="ResponseStarted")
