@@ -350,6 +350,16 @@ def milestones(
                         is_guess=True,
                     )
                 ]
+    for field in (value.lower() for value in _DONE if not (runs_jobs and value in _PASSING)):
+        if _mapping(resource.status.get(field)).get("type") == "boolean":
+            return [
+                Milestone(
+                    name=field,
+                    expression=f"{workload}.status({field}=True)",
+                    reason=f"status.{field} is true when it is done",
+                    is_guess=True,
+                )
+            ]
     if replicas := _replicas(resource, obj, workload):
         return [replicas]
     if "observedGeneration" in resource.status and _OBSERVES.search(source):

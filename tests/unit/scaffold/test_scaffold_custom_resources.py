@@ -102,6 +102,12 @@ def test_a_reference_to_another_kind(spec: dict[str, Any], name: str, found: boo
     assert [one.is_to_sample for one in made] == ([] if found is None else [found])
 
 
+@pytest.mark.parametrize(("type_", "derives"), [("boolean", True), ("string", False)])
+def test_a_flag_that_means_done(type_: str, derives: bool) -> None:
+    expressions = [found.expression for found in derived({"ready": {"type": type_}})]
+    assert expressions == (["gadgets.status(ready=True)"] if derives else [])
+
+
 def test_a_phase_that_passes_is_not_waited_for_where_jobs_do_the_work() -> None:
     phases = resource({"phase": {"type": "string", "enum": ["Pending", "Running"]}})
     assert milestones(phases, {}, "", "gadgets", runs_jobs=True) == []
