@@ -49,3 +49,10 @@ def running_cluster(state_dir: Path) -> Iterator[Cluster]:
             portal.run(client.create(yaml.safe_load(file.read_text(encoding="utf-8"))))
     yield cluster
     cluster.release()
+
+
+@pytest.fixture
+def shared(running_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The option for the running cluster, for a run that leaves it as it was; after fixtures with a state folder."""
+    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(running_cluster.directory.parents[1]))
+    return f"--grovescale-cluster={running_cluster.name}"

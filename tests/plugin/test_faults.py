@@ -16,7 +16,6 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale import cli
 from pytest_grovescale.analysis.result import Result, TestResult
 from pytest_grovescale.cluster import state
-from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.processes import ProcessInfo
 from pytest_grovescale.errors import ExitCode
 from tests import forked
@@ -62,13 +61,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         os.mkfifo(tmp_path / name)
     yield tmp_path
     wait_none(str(tmp_path))
-
-
-@pytest.fixture
-def shared(folder: Path, running_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The option for the cluster that other tests use too, for a run that leaves it as it was."""
-    monkeypatch.setenv("GROVESCALE_STATE_DIR", str(running_cluster.directory.parents[1]))
-    return f"--grovescale-cluster={running_cluster.name}"
 
 
 def start(folder: Path, *options: str) -> forked.Process:

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster import state
+from pytest_grovescale.cluster.handle import Cluster
 from tests.processes import wait_none
 
 pytestmark = pytest.mark.cluster
@@ -43,7 +44,7 @@ import pytest
 from pytest_grovescale import conditions
 
 HERE = Path(__file__).parent
-pytestmark = pytest.mark.grovescale(nodes=1, operator="none")
+pytestmark = pytest.mark.grovescale(operator="none")
 
 
 def test_measured(scale):
@@ -94,7 +95,7 @@ def pytest_runtest_logreport(report):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project with two tests, and clusters of its own to be looked for afterwards."""
+    """A project with two tests, and clusters of its own for those that ask for no other."""
     monkeypatch.setenv("GROVESCALE_STATE_DIR", str(tmp_path / "state"))
     (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
     for name in ("one", "two", "never"):
@@ -130,10 +131,10 @@ def recorded(folder: Path) -> Result:
     return msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)
 
 
-def demand_clean(folder: Path) -> None:
+def demand_clean(folder: Path, *clusters: str) -> None:
     wait_none(str(folder))
-    assert state.names() == []
-    assert not list((folder / "state" / "runs").glob("*")), "the run is open no more"
+    assert state.names() == [*clusters]
+    assert not list((Path(os.environ["GROVESCALE_STATE_DIR"]) / "runs").glob("*")), "the run is open no more"
 
 
 def test_ctrl_c_ends_the_clusters_of_all_workers(folder: Path) -> None:
@@ -147,35 +148,37 @@ def test_ctrl_c_ends_the_clusters_of_all_workers(folder: Path) -> None:
     demand_clean(folder)
 
 
-def test_ctrl_c_in_a_phase_leaves_what_was_measured(folder: Path) -> None:
-    process = start(folder, MEASURED)
+def test_ctrl_c_in_a_phase_leaves_what_was_measured(folder: Path, shared: str, running_cluster: Cluster) -> None:
+    process = start(folder, MEASURED, shared)
     heard(folder, "one")
     os.killpg(process.pid, signal.SIGINT)
     output = ended(process)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    demand_clean(folder)
+    demand_clean(folder, running_cluster.name)
     (test,) = recorded(folder).tests
     assert test.phases[0].outcome == "interrupted"
 
 
-def test_the_end_of_the_controller_ends_all(folder: Path) -> None:
-    process = start(folder, MEASURED)
+def test_the_end_of_the_controller_ends_all(folder: Path, shared: str, running_cluster: Cluster) -> None:
+    process = start(folder, MEASURED, shared)
     heard(folder, "one")
     process.kill()
     ended(process)
-    demand_clean(folder)
+    demand_clean(folder, running_cluster.name)
     (test,) = recorded(folder).tests
     assert test.phases[0].outcome == "interrupted"
 
 
-def test_after_the_first_failure_the_others_end_what_they_are_in(folder: Path) -> None:
+def test_after_the_first_failure_the_others_end_what_they_are_in(
+    folder: Path, shared: str, running_cluster: Cluster
+) -> None:
     (folder / "conftest.py").write_text(GOES_ON, encoding="utf-8")
-    process = start(folder, ONE_FAILS, "-x")
+    process = start(folder, ONE_FAILS, shared, "-x")
     heard(folder, "one")
     (folder / "two").write_text("fail", encoding="utf-8")
     output = ended(process)
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
     assert "stopping after 1 failures" in output
-    demand_clean(folder)
+    demand_clean(folder, running_cluster.name)
     (test,) = recorded(folder).tests
     assert test.phases[0].outcome == "passed"
