@@ -9,7 +9,8 @@ is true; unknown is not met.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -77,16 +78,31 @@ class _Milestone:
                 return _not(_all(_not(self.holds(at, part)) for part in parts))
 
     def figures(self, at: int) -> tuple[float, float]:
-        """Return the progress: count and goal, seconds and goal, or parts that hold and parts required."""
+        """Return the progress: objects and goal, seconds and goal, or parts that hold and parts required.
+
+        Objects of several kinds that are all to be there, or all to be gone, are added up.
+        """
         match self.condition:
             case Count() as count:
-                return len(self.sources[id(count)][1].matched), count.n
+                return self._matched(count), count.n
+            case AllOf(of=parts) if counts := _alike(parts):
+                goal = sum(count.n for count in counts)
+                return sum(min(self._matched(count), count.n or sys.maxsize) for count in counts), goal
             case Timer(seconds=seconds):
                 return (0.0 if self.started is None else min((at - self.started) / 1e9, seconds)), seconds
             case AllOf(of=parts):
                 return sum(self.holds(at, part) is True for part in parts), len(parts)
             case AnyOf(of=parts):
                 return sum(self.holds(at, part) is True for part in parts), 1
+
+    def _matched(self, count: Count) -> int:
+        return len(self.sources[id(count)][1].matched)
+
+
+def _alike(parts: Sequence[Condition]) -> list[Count]:
+    """Return the parts where all are counts that grow to their goals, or all fall to zero; else nothing."""
+    counts = [part for part in parts if isinstance(part, Count) and (part.op != "<=" or part.n == 0)]
+    return counts if len(counts) == len(parts) and len({count.n > 0 for count in counts}) == 1 else []
 
 
 def _ns(seconds: float) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -352,6 +352,25 @@ def test_figures_and_shortfalls() -> None:
     (shortfall,) = engine.shortfalls("p", 10, limit=10)
     assert (shortfall.surplus, [o.name for o in shortfall.objects]) == (True, ["a"])
     assert engine.figures("p", 10) == {"m": (1, 0)}
+
+
+@pytest.mark.parametrize(
+    ("counts", "figures"),
+    [
+        ([("==", 0), ("==", 0)], (3, 0)),
+        ([("==", 4), (">=", 1)], (3, 5)),
+        ([("==", 2), ("==", 0)], (1, 2)),
+        ([("<=", 4), ("<=", 9)], (2, 2)),
+    ],
+)
+def test_objects_of_several_counts_are_added_up_where_all_come_or_all_go(
+    counts: list[tuple[Literal["==", ">=", "<="], int]], figures: tuple[float, float]
+) -> None:
+    some, one = (
+        Count(watch=PODS, name=names, op=op, n=n) for names, (op, n) in zip((("a", "b"), "c"), counts, strict=True)
+    )
+    engine, _ = run(*prelude(AllOf(of=(some, one)), *(pod(1, name) for name in "abc")))
+    assert engine.figures("p", 10) == {"m": figures}
 
 
 def test_records_out_of_order_are_damage() -> None:
