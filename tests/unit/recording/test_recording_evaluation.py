@@ -366,9 +366,8 @@ def test_figures_and_shortfalls() -> None:
 def test_objects_of_several_counts_are_added_up_where_all_come_or_all_go(
     counts: list[tuple[Literal["==", ">=", "<="], int]], figures: tuple[float, float]
 ) -> None:
-    some, one = (
-        Count(watch=PODS, name=names, op=op, n=n) for names, (op, n) in zip((("a", "b"), "c"), counts, strict=True)
-    )
+    names: tuple[tuple[str, ...], ...] = (("a", "b"), ("c",))
+    some, one = (Count(watch=PODS, name=those, op=op, n=n) for those, (op, n) in zip(names, counts, strict=True))
     engine, _ = run(*prelude(AllOf(of=(some, one)), *(pod(1, name) for name in "abc")))
     assert engine.figures("p", 10) == {"m": figures}
 
