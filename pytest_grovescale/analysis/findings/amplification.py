@@ -5,21 +5,27 @@ object to all of another kind makes that many of each change: reconciles grow wi
 reconciled for nothing is paid for in the queue: what really changed waits behind it.
 (https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/predicate)
 
-No false alarm: a trigger may wake each child once, and once more for half of them; it counts where nothing had changed
-in the second before it, and without what the idle twin has. An object that is touched alone has to do with its
-owners, theirs, and all below it; only what wakes half of ten or more others counts, and not what the operator does at
-quiet times as well, or tries again. In a phase, what an operator asks
-for itself (``RequeueAfter``, up to once a second for each object) and its retries are left out, and five reconciles for
-each change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone,
-each may be reconciled once more.
+One object that is written for each of many others, as a count of them in the status of what they share, wakes all who
+watch it each time: where that are these others, the reconciles grow with their square.
+
+No false alarm: an object that others share is a note, from two writes for each of ten or more objects of the workload
+on, ten times as many as most objects get. A trigger may wake each child once, and once more for half of them; it counts
+where nothing had changed in the second before it, and without what the idle twin has. An object that is touched alone
+has to do with its owners, theirs, and all below it; only what wakes half of ten or more others counts, and not what the
+operator does at quiet times as well, or tries again. In a phase, what an operator asks for itself (``RequeueAfter``, up
+to once a second for each object) and its retries are left out, and five reconciles for each change of any object are
+far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone, each may be reconciled once
+more.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from statistics import median
 from typing import NamedTuple
 
 from ...exposition.families import parse
@@ -57,6 +63,9 @@ _CHANGES = 20
 """Changes from which on reconciles for each of them mean something."""
 _INTERVALS = 4
 
+_WRITES_FOR_EACH = 2
+"""Writes of one object for each of the workload's from which on it is written for each of them."""
+
 _OWN_TIMERS = ("requeue_after", "requeue", "error")
 """Results of reconciles that the operator itself asks to be repeated."""
 
@@ -74,6 +83,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not growing:
         yield from _out_of_proportion(seen)
     yield from _after_the_end(seen)
+    yield from _one_for_all(seen)
 
 
 def _woken(seen: Observed) -> Iterator[Finding]:
@@ -283,6 +293,36 @@ def _intervals(seen: Observed, controller: str, completed: Sequence[int]) -> Ite
                 bisect_left(completed, now.at) - bisect_left(completed, before.at),
                 bisect_left(came, now.at) - bisect_left(went, now.at),
             )
+
+
+def _one_for_all(seen: Observed) -> Iterator[Finding]:
+    """Yield the object without children that was written for each of the workload's, in the phase that applied them."""
+    applied: dict[str, set[ObjectId]] = defaultdict(set)
+    for span in seen.spans:
+        for one in seen.by_harness(span.start, span.end):
+            if one.code == HTTPStatus.CREATED:
+                applied[one.resource].add(one.object)
+        resource = max(applied, key=lambda of: len(applied[of]), default="")
+        writes = Counter(
+            (one.resource, one.object)
+            for one in seen.requests_in(span.start, span.end)
+            if one.changes and one.name and one.verb in ("update", "patch")
+        )
+        if not writes or span.triggers or len(applied.get(resource, ())) < _MANY:
+            continue
+        ((of, which), often), each = writes.most_common(1)[0], median(writes.values())
+        shared = not any(life.object == which and seen.children.get(life.uid) for life in seen.lives.get(of, ()))
+        number = len(applied[resource])
+        if shared and often >= max(_WRITES_FOR_EACH * number, _MANY * each) and which not in applied[of]:
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"in {span.phase.name} the operator wrote one of the {of}, {which[1]}, {often:,} times,"
+                f" {often / number:.2g} for each of {number:,} {resource}: all who watch it are woken each time",
+                evidence=(f"most objects that it wrote were written {each:.3g} times",),
+                check=f'api_requests(phase="{span.phase.name}", resource="{of}", max=…)',
+            )
+            return
 
 
 def _after_the_end(seen: Observed) -> Iterator[Finding]:

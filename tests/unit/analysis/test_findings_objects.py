@@ -650,6 +650,21 @@ def test_what_is_asked_anyway_was_not_asked_for_a_touched_object(code: int, befo
     assert bool(woken) is wrong
 
 
+@pytest.mark.parametrize(("often", "noted"), [(2, True), (1, False)])
+def test_an_object_that_is_written_for_each_of_many_is_a_note(often: int, noted: bool) -> None:
+    sim = settled()
+    for number in range(12):
+        parts: dict[str, Any] = {"user": "harness", "resource": "apps", "group": "a.io", "namespace": "t"}
+        sim.request(120 + number, verb="create", name=f"a-{number}", code=201, **parts)
+        for more in range(often):
+            at = 200 + 10 * number + more
+            sim.request(at, verb="patch", resource="profiles", group="a.io", name="default", subresource="status")
+        parts |= {"user": "operator", "subresource": "status"}
+        sim.request(400 + number, verb="patch", name=f"a-{number}", **parts)
+    notes = [one for one in analyse(sim.records()).findings if one.id == "reconcile-amplification"]
+    assert bool(notes) is noted
+
+
 def test_the_children_of_a_touched_object_may_all_be_woken() -> None:
     sim = settled()
     clique(sim, "parent", 199, owner="")
