@@ -238,6 +238,9 @@ def _descending(order: Sequence[Sent]) -> bool:
 
 
 def _late(seen: Observed) -> Iterator[Finding]:
+    # A client's limit holds in all phases, whichever shows it.
+    if any(rate_limited(span) for span in seen.spans):
+        return
     for resource, lives in sorted(seen.lives.items()):
         held = [one for life in lives if (one := _held(seen, life, seen.children.get(life.uid, ()))) is not None]
         if len(held) < _LATE_OBJECTS:
@@ -273,7 +276,7 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
     if not finalizers or any(name in FOREIGN_FINALIZERS for name in finalizers):
         return None
     span = next((span for span in seen.spans if span.start <= asked < span.end), None)
-    if span is None or _working(span) > _WORKING or rate_limited(span):
+    if span is None or _working(span) > _WORKING:
         return None
     went = [at for child in children if (at := child.gone_at()) is not None and at < gone]
     wrote = [
