@@ -120,6 +120,10 @@ class SequentialRuns:
         """Nothing to do: only the cluster still runs, which ends with the stack."""
 
 
+# An operator in a loop never comes to rest: where each pair has to be short, no run waits a minute for that.
+_WAIT_IDLE_S = 15.0
+
+
 class ParallelRuns:
     """Makes the runs of a pair at the same time, on two clusters that live until ``stack`` is closed.
 
@@ -158,7 +162,7 @@ class ParallelRuns:
         by_slot = {slot: self._process(slot, cluster) for slot, cluster in assigned}
         processes = [by_slot[slot] for slot in slots]
         try:
-            run_together(processes, look=self._look)
+            run_together(processes, look=self._look, wait_idle_s=_WAIT_IDLE_S if self._noop else None)
         except BaseException:
             # Both clean up at the same time, not one after the other.
             for process in processes:
@@ -204,11 +208,14 @@ class ParallelRuns:
             process.child.wait(process.follow)
 
 
-def run_together(processes: Sequence[RunProcess], *, look: Look) -> None:
-    """Make one run of each process, whose phases begin together; return when all have ended."""
+def run_together(processes: Sequence[RunProcess], *, look: Look, wait_idle_s: float | None = None) -> None:
+    """Make one run of each process, whose phases begin together; return when all have ended.
+
+    ``wait_idle_s``: as of ``BeginRun``.
+    """
     running = list(processes)
     for process in processes:
-        process.say(BeginRun())
+        process.say(BeginRun(wait_idle_s=wait_idle_s))
     waiting: set[RunProcess] = set()
     while running:
         for process in select.select(running, [], [], _LOOK_S)[0]:

@@ -12,6 +12,7 @@ alternately.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import socket
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,9 @@ class RunOrder(msgspec.Struct, frozen=True, kw_only=True, tag_field="do"):
 class BeginRun(RunOrder, tag="begin-run", frozen=True, kw_only=True):
     """Run the test once more; answered by ``RunEnded``."""
 
+    wait_idle_s: float | None = None
+    """Longest wait for an operator that does not come to rest, s; None: as the test says."""
+
 
 class BeginPhase(RunOrder, tag="begin-phase", frozen=True, kw_only=True):
     """The answer to ``AtPhase``."""
@@ -80,6 +84,8 @@ class Runs:
 
     def __init__(self, driver: Channel[AnyRunOrder]) -> None:
         self._driver = driver
+        self.wait_idle_s = math.inf
+        """Longest wait for an operator that does not come to rest in the current run, s."""
 
     def asked(self) -> Iterator[None]:
         """Yield once for each run that the driver wants; it has ended when the next one is asked for.
@@ -87,7 +93,8 @@ class Runs:
         Ends when the driver is gone, too: a test that it has started interrupts itself.
         """
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            while isinstance(self._driver.hear(), BeginRun):
+            while isinstance(order := self._driver.hear(), BeginRun):
+                self.wait_idle_s = math.inf if order.wait_idle_s is None else order.wait_idle_s
                 yield
                 self._driver.say(RunEnded())
 

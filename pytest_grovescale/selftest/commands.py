@@ -17,6 +17,7 @@ from ..analysis.run_metrics import COUNTS, units_of
 from ..atomic_write import json_text
 from ..bench import target_test
 from ..bench.screen import Screen
+from ..bench.store import RUN
 from ..errors import ExitCode, UsageError
 from ..report import document as report
 from ..report.document import Block, Column, Gap, Line, Table
@@ -108,7 +109,7 @@ def blocks(found: Power, recorded: Noise) -> Iterator[Block]:
     yield Gap()
     verdict = "as they should be" if good_enough(found) else "NOT as they should be"
     yield Line(
-        f"Shares are {verdict}: a defect of 10 % called in at least {percent(DETECTED)},"
+        f"Shares are {verdict}: a recorded defect called in at least {percent(DETECTED)},"
         f" an alarm on any gated metric between equals in at most {percent(FALSE_ALARMS)}."
     )
 
@@ -139,9 +140,10 @@ def _contended(part: PartPower) -> Iterator[Block]:
     kinds = [part.alike, *part.slower] if part.alike is not None else list(part.slower)
     for drawn in kinds:
         if drawn is not None and drawn.contended_pairs:
+            then = f"a comparison discards and repeats {drawn.repeats:.1f} on average"
             yield Line(
                 f"{drawn.differs or 'an operator with itself'}: {drawn.contended_pairs} of {drawn.pairs} recorded pairs"
-                f" are contended; a comparison discards and repeats {drawn.repeats:.1f} on average"
+                f" are contended; {'counts do not mind' if part.part == RUN else then}"
             )
 
 
@@ -149,6 +151,8 @@ def _spreads(part: PartPower, blocks: Sequence[NoiseBlock]) -> Iterator[Block]:
     """Yield how much the CPU times behind the shares vary."""
     timed = [key for key in part.gated if units_of(key) not in COUNTS]
     found = [one for key in timed if (one := spread(blocks, key)) is not None]
+    if not found:
+        return
     columns = [
         Column("noise recorded"),
         Column("runs of one variant (CV)", figures=True),
