@@ -161,7 +161,10 @@ def _unpaired(
     next_look: int,
     note: str,
 ) -> MetricComparison:
-    """Return a count of a comparison by counts, without a ratio where a median is below the floor."""
+    """Return a count of a comparison by counts.
+
+    It has neither ratio nor interval where a median is below the floor: those would be of the floor.
+    """
     raised_a, raised_b = np.maximum(a, floor), np.maximum(b, floor)
     method = method_of(key, raised_a, raised_b, unpaired=True)
     metric = MetricComparison(
@@ -179,27 +182,20 @@ def _unpaired(
         gated=levels.adjusted_low is not None,
         note=note,
     )
-    few = min(float(np.median(a)), float(np.median(b))) < floor
     if bool(never_varies(a, b)):
         return _as_fact(msgspec.structs.replace(metric, method="exact"))
-    if method == "exact":
-        # Both are few in all runs, or one is and the other never varies.
-        fewer = f"fewer than {floor:g} count as {floor:g}"
+    if method == "exact" or min(float(np.median(a)), float(np.median(b))) < floor:
+        fewer = f"less than {floor:g} counts as {floor:g}"
         return msgspec.structs.replace(metric, method="unpaired", note="; ".join(filter(None, (note, fewer))))
     tested = log_difference(raised_a, raised_b)
     low_level = levels.alone if levels.adjusted_low is None else levels.adjusted_low
     high_level = _level_above(metric, tested, levels, bounds)
     plain = difference(a, b)
-    metric = msgspec.structs.replace(
+    return msgspec.structs.replace(
         metric,
         difference_low=_finite(bound(plain, low_level)[0]),
         difference_high=_finite(bound(plain, high_level)[1]),
         p=min(1.0, 2 * float(min(p_above(tested), p_below(tested)))) if tested.freedom else None,
-    )
-    if few:
-        return metric
-    return msgspec.structs.replace(
-        metric,
         ratio=math.exp(float(tested.mean)),
         low=_exp(_finite(bound(tested, low_level)[0])),
         high=_exp(_finite(bound(tested, high_level)[1])),

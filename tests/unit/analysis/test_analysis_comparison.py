@@ -449,7 +449,7 @@ def test_a_comparison_by_counts_calls_equals_ok_although_they_vary() -> None:
     assert 0.9 < known(deploy.low) < known(deploy.ratio) < known(deploy.high) < 1.10
     delete = metric(found, "api:delete")
     assert (delete.b, delete.ratio, delete.verdict) == (1.0, None, "ok")
-    assert delete.note == "fewer than 5 count as 5"
+    assert delete.note == "less than 5 counts as 5"
 
 
 def test_a_comparison_by_counts_calls_a_count_that_grew_by_a_quarter() -> None:
