@@ -217,6 +217,7 @@ def run(store: Store, plan: Plan, screen: Screen) -> Bisection:
             found, coming = state(plan, store)
             screen.say(line(found, coming))
             lock.yield_to_waiting()
+        search.finish()
     return found
 
 
@@ -251,6 +252,11 @@ class _Search:
             arms = (GOOD, arm) if round_ % 2 else (arm, GOOD)
             self._pair([Slot(part=BISECT, round=round_, arm=one) for one in arms])
         self._judge(arm, number)
+
+    def finish(self) -> None:
+        """Let the processes of the last commits write their results and end."""
+        if self._two is not None:
+            self._two.finish()
 
     def _pair(self, slots: Sequence[Slot]) -> None:
         if self._two is not None:
