@@ -71,7 +71,7 @@ def test_findings_stand_in_the_answer_and_with_their_evidence_in_a_section(reade
     assert not any("metric-names" in line for line in reader.texts(".answer li"))
     assert reader.texts("#t0-findings .badge") == ["defect", "waste", "note"]
     assert "t/svc-0" in reader.text("#t0-findings details[open] li")
-    off = reader.text("#t0-findings > p")
+    off = reader.text("#t0-findings > ul > li")
     assert off.startswith("gauge ")
     assert off.endswith(": it is a limit")
     assert reader.run("return document.title") != "taken over"
