@@ -21,6 +21,7 @@ from pytest_grovescale.analysis.metrics.history import MetricsHistory, histories
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.analysis.scaling import line
+from pytest_grovescale.recording.journal import lines_of
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "tests" / "scale" / "test_thousand_pods.py"
@@ -74,19 +75,19 @@ def run(pods: int, *, components: bool = False) -> Figures:
 
 
 def _of_journal(path: Path) -> Figures:
-    """Return bytes and records of a recording, by their subject."""
+    """Return records and bytes of a recording, as it is stored and as lines by their subject."""
     counts, size = Counter[str](), Counter[str]()
-    with path.open("rb") as journal:
-        for text in journal:
-            tag = msgspec.json.decode(text, type=_Tag).type
-            counts[tag] += 1
-            size[tag] += len(text)
+    for text in lines_of(path):
+        tag = msgspec.json.decode(text, type=_Tag).type
+        counts[tag] += 1
+        size[tag] += len(text)
     watched, audited = size["object"], size["request"]
     return {
         "watch events recorded": counts["object"],
-        "journal, watch events, B": watched,
-        "journal, audit log, B": audited,
-        "journal, all else, B": sum(size.values()) - watched - audited,
+        "journal, B": path.stat().st_size,
+        "journal, lines of watch events, B": watched,
+        "journal, lines of the audit log, B": audited,
+        "journal, all other lines, B": sum(size.values()) - watched - audited,
     }
 
 

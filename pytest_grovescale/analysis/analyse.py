@@ -214,7 +214,7 @@ def analyse_run_over_time(folder: Path) -> RunOverTime:
     problems: list[str] = []
     timelines: dict[str, Timeline] = {}
     metrics: dict[str, MetricsHistory] = {}
-    for path in sorted((folder / RECORDINGS).glob("*.jsonl")):
+    for path in journal.recordings_in(folder / RECORDINGS):
         name = path.relative_to(folder).as_posix()
         try:
             contents = contents_of(_sound_part(path, problems))
@@ -246,7 +246,7 @@ def merge(tests: Sequence[TestResult], problems: Sequence[str] = ()) -> Result:
     if not tests:
         raise RecordingError(
             "the run has no recording that can be read" + "".join(f"\n  {problem}" for problem in problems),
-            next_step="Give the folder of a run, which holds recordings/*.jsonl.",
+            next_step="Give the folder of a run, which holds recordings/*.jsonl.zst.",
         )
     ordered = numbered(tests)
     machines = {test.machine.fingerprint: test.machine for test in ordered}

@@ -85,7 +85,7 @@ def whole_run(reports: Path, subject: Subject, child: Child, *, base: Path) -> t
 
 def recordings_in(reports: Path) -> set[Path]:
     """Return the recordings of the newest run in a folder of reports."""
-    return set((reports / LATEST / RECORDINGS).glob("*.jsonl"))
+    return set(journal.recordings_in(reports / LATEST / RECORDINGS))
 
 
 def recorded_result(recording: Path) -> TestResult | None:

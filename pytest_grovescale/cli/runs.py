@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     """Add the commands. ``commands``: the parser's subparsers."""
     show = commands.add_parser("show", help="print what a run came to again, as pytest did")
-    show.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
+    show.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl.zst file, or a run's folder")
     show.add_argument("-v", "--verbose", action="store_true", help="print all tables")
     form = show.add_mutually_exclusive_group()
     form.add_argument("--benchmark", action="store_true", help="its figures as JSON for a tracker of benchmarks")
@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
     show.set_defaults(run=_show)
 
     findings = commands.add_parser("findings", help="print what is wrong with a run's operator, with evidence")
-    findings.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl file, or a run's folder")
+    findings.add_argument("recording", type=existing, metavar="RECORDING", help="a .jsonl.zst file, or a run's folder")
     findings.add_argument("--markdown", action="store_true", help="as Markdown, for a pull request")
     findings.set_defaults(run=_findings)
 
@@ -64,7 +64,7 @@ def add(commands: Any) -> None:
         description="perfetto: trace.pftrace, for ui.perfetto.dev; csv, parquet: events and samples; "
         "openmetrics: run.openmetrics, with a time for each sample; grove: milestones, as Grove's own scale tests do.",
     )
-    export.add_argument("recording", type=existing, metavar="RUN", help="the run's folder, or a .jsonl file")
+    export.add_argument("recording", type=existing, metavar="RUN", help="the run's folder, or a .jsonl.zst file")
     export.add_argument("--format", required=True, choices=["perfetto", "csv", "parquet", "openmetrics", "grove"])
     export.add_argument("-o", "--output", type=Path, metavar="DIR", help="folder of its files (the run's folder)")
     export.set_defaults(run=_export)
@@ -146,13 +146,15 @@ def _baselines() -> Callable[[TestResult], Callable[[str], Sequence[Mapping[str,
 
 
 def _recordings(path: Path) -> list[Path]:
+    from ..recording.journal import recordings_in
+
     if path.is_file():
         return [path]
-    found = sorted((path / "recordings").glob("*.jsonl"))
+    found = recordings_in(path / "recordings")
     if not found:
         raise UsageError(
             f"{path}: no recording, and no folder of a run",
-            next_step="Name reports/latest, or a .jsonl file in a run's recordings/ folder.",
+            next_step="Name reports/latest, or a .jsonl.zst file in a run's recordings/ folder.",
         )
     return found
 

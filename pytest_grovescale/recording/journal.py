@@ -1,24 +1,49 @@
-"""The journal file: append-only JSON lines, one record each; written by the recorder, read by everything else."""
+"""The journal file: append-only JSON lines, one record each; written by the recorder, read by everything else.
+
+It is compressed as it is written: a Zstandard frame (https://www.rfc-editor.org/rfc/rfc8878) of which each flush ends a
+block, so that what was flushed can be read wherever the file is cut behind it. A record that is added later is a frame
+of its own. ``zstd -dc`` shows the lines; of a killed recorder's frame, whose end is missing, all that was flushed.
+Journals of earlier versions are plain lines, and are read as they are.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import sys
 import time
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from ..atomic_write import replacing
 from ..cluster import locks
 from ..errors import RecordingError
 from .records import SCHEMA_VERSION, AnyRecord, Closed, Record
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+SUFFIX = ".jsonl.zst"
+_PLAIN = ".jsonl"
+
 _CLOSED_S = 10.0
 _LOOK_S = 0.05
-_TAIL_BYTES = 1 << 16
-"""How far back `Writer.seal` looks for a line's end; every record but ``Lines`` is shorter."""
+_CHUNK_BYTES = 1 << 16
+_MOST_DROPPED = 64
+"""Flushes that `Writer.seal` drops to make room."""
+_MAGIC = b"\x28\xb5\x2f\xfd"
+_END_OF_FRAME = b"\x01\x00\x00"
+"""A last block without content."""
+_LEVEL = 1
+"""Journals are lines that are much alike: higher levels save a twentieth and take twice the time."""
 
 
 class JournalFull(RecordingError):
@@ -42,7 +67,7 @@ class _Header(msgspec.Struct):
 
 
 class Writer:
-    """Appends records to a new file; never leaves a partial record in it.
+    """Appends records to a new file; never leaves in it what cannot be read.
 
     The file mode is 0600: only recognisable secrets are redacted in it. Records are encoded when appended (so later
     changes of a dict that they hold have no effect) and written by `flush`. Raises RecordingError when the file exists
@@ -55,8 +80,10 @@ class Writer:
         self.sealed = False
         """Whether the last record marks the journal as full."""
         self._encoder = msgspec.json.Encoder()
+        self._compressor = zstd.ZstdCompressor(level=_LEVEL)
         self._pending: list[bytes] = []
-        self._size = 0
+        self._ends = array("Q")
+        """The file's size after each flush: at these it can be cut."""
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -79,11 +106,11 @@ class Writer:
         """
         if self.full or not self._pending:
             return
-        data = b"\n".join(self._pending) + b"\n"
+        lines = b"\n".join(self._pending) + b"\n"
         self._pending.clear()
         try:
             self._check_place()
-            self._write(data)
+            self._write(self._compressor.compress(lines, zstd.ZstdCompressor.FLUSH_BLOCK))
         except OSError as error:
             self.full = True
             do = "Free some space, or put the reports on another disk"
@@ -95,21 +122,21 @@ class Writer:
             ) from error
 
     def seal(self, record: Closed) -> bool:
-        """Write the last record of a full journal, dropping the records before it where that makes room.
+        """Write the last record of a full journal, dropping the flushes before it where that makes room.
 
         Returns whether it was written. May be called again when there may be room.
         """
         if self.sealed:
             return True
-        line = self._encoder.encode(record) + b"\n"
-        if not self._size:
-            return False
-        for _ in range(64):
+        end = _END_OF_FRAME + _frame(self._encoder.encode(record) + b"\n")
+        # The first flush holds the line that identifies the file: it stays.
+        for _ in range(min(_MOST_DROPPED, len(self._ends))):
             try:
-                self._write(line)
+                self._write(end)
             except OSError:
-                if not self._drop_last_line():
+                if len(self._ends) == 1:
                     return False
+                self._cut(len(self._ends) - 1)
             else:
                 self.sealed = True
                 return True
@@ -121,6 +148,10 @@ class Writer:
             return
         try:
             self.flush()
+            if self._ends and not self.full:
+                # Where it finds no room, nothing is lost: the frame is readable without its end.
+                with contextlib.suppress(OSError):
+                    self._write(_END_OF_FRAME)
         finally:
             os.close(self._fd)
             self._fd = -1
@@ -135,54 +166,68 @@ class Writer:
         if not there:
             raise FileNotFoundError(errno.ENOENT, "the file was removed or renamed while it was written")
         if ours.st_size != self._size:
-            self._size = min(ours.st_size, self._size)
-            os.ftruncate(self._fd, self._size)
-            if self._size and os.pread(self._fd, 1, self._size - 1) != b"\n" and not self._drop_last_line():
-                self._size = 0
+            self._cut(bisect_right(self._ends, ours.st_size))
             raise _Changed(errno.EIO, "the file was changed by another program while it was written")
 
+    @property
+    def _size(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
     def _write(self, data: bytes) -> None:
-        """Write all of `data`; on failure keep the whole lines that fit and raise OSError."""
+        """Write all of `data`; on failure none of it, and raise OSError."""
         view, done = memoryview(data), 0
         try:
             while done < len(data):
                 done += os.write(self._fd, view[done:])
         except OSError:
-            done = data.rfind(b"\n", 0, done) + 1
+            os.ftruncate(self._fd, self._size)
             raise
-        finally:
-            self._size += done
-            if done < len(data):
-                os.ftruncate(self._fd, self._size)
+        self._ends.append(self._size + done)
 
-    def _drop_last_line(self) -> bool:
-        start = max(0, self._size - _TAIL_BYTES)
-        tail = os.pread(self._fd, self._size - start, start)
-        cut = tail.rfind(b"\n", 0, len(tail) - 1) + 1
-        if start + cut == 0 or (cut == 0 and start > 0):
-            # The first line identifies the file: it stays.
-            return False
-        self._size = start + cut
+    def _cut(self, flushes: int) -> None:
+        """Leave so many flushes in the file."""
+        del self._ends[flushes:]
         os.ftruncate(self._fd, self._size)
-        return True
+
+
+def _frame(lines: bytes) -> bytes:
+    return zstd.compress(lines, level=_LEVEL)
 
 
 def append(path: Path, record: Record) -> None:
     """Append one record to a recording whose recorder has ended. Raises RecordingError."""
+    line = msgspec.json.encode(record) + b"\n"
     try:
         with path.open("r+b") as file:
-            # A killed recorder may leave a partial line, which is no record and ends the reading.
-            end = file.seek(0, os.SEEK_END)
-            tail = os.pread(file.fileno(), min(end, _TAIL_BYTES), max(0, end - _TAIL_BYTES))
-            end -= len(tail) - (tail.rfind(b"\n") + 1)
-            file.truncate(end)
-            file.seek(end)
-            file.write(msgspec.json.encode(record) + b"\n")
+            if _is_whole(file):
+                file.seek(0, os.SEEK_END)
+                file.write(_frame(line))
+                return
+        # A killed recorder leaves a frame without an end, and maybe a part of a line, behind which nothing can stand.
+        with replacing(path, mode=0o600) as file:
+            compressor = zstd.ZstdCompressor(level=_LEVEL)
+            for known in lines_of(path):
+                if known.endswith(b"\n"):
+                    file.write(compressor.compress(known))
+            file.write(compressor.compress(line) + compressor.flush())
+    except zstd.ZstdError as error:
+        raise RecordingError(
+            f"the recording {path} is damaged, nothing can be added to it: {error}",
+            next_step="What is before the damage can be read as it is.",
+        ) from error
     except OSError as error:
         raise RecordingError(
             f"the recording {path} cannot be written: {error.strerror}",
             next_step="Free some space; what is in it can be read as it is.",
         ) from error
+
+
+def _is_whole(file: BinaryIO) -> bool:
+    """Return whether a journal ends with the end of a frame, and that with the end of a line."""
+    last, whole = b"", False
+    for text, whole in _decompressed(file):  # noqa: B007 - that of the last part counts
+        last = text or last
+    return whole and last.endswith(b"\n")
 
 
 def wait_closed(paths: Iterable[Path], timeout: float = _CLOSED_S) -> bool:
@@ -213,6 +258,16 @@ def _is_written(path: Path) -> bool:
         return False
 
 
+def recordings_in(folder: Path) -> list[Path]:
+    """Return the recordings in a folder, those of earlier versions too, by name."""
+    return sorted([*folder.glob(f"*{SUFFIX}"), *folder.glob(f"*{_PLAIN}")])
+
+
+def name_of(path: Path) -> str:
+    """Return a recording's file name without its suffix."""
+    return path.name.removesuffix(SUFFIX).removesuffix(_PLAIN)
+
+
 def read(path: Path | str) -> Iterator[AnyRecord]:
     """Yield the records of a recording, in file order, without a last line that lacks its end.
 
@@ -220,25 +275,66 @@ def read(path: Path | str) -> Iterator[AnyRecord]:
     exist, is no recording, was written by a newer version, or is damaged (with the line number).
     """
     decoder = msgspec.json.Decoder(AnyRecord)
+    number = 0
     try:
-        with Path(path).open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                if number == 1:
-                    _check_header(path, line)
-                try:
-                    yield decoder.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                    raise RecordingError(
-                        f"{path}:{number}: damaged record: {error}",
-                        next_step="The lines before it are sound: copy them to a file of their own to analyse them.",
-                    ) from error
+        for number, line in enumerate(lines_of(path), start=1):
+            if not line.endswith(b"\n"):
+                return
+            if number == 1:
+                _check_header(path, line)
+            yield decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _damaged(path, number, error) from error
+    except zstd.ZstdError as error:
+        raise _damaged(path, number + 1, error) from error
     except OSError as error:
         raise RecordingError(
             f"the recording {path} cannot be read: {error.strerror}",
-            next_step="Give the path of a recording (recording.jsonl in a run's folder).",
+            next_step="Give the path of a recording (recordings/*.jsonl.zst in a run's folder).",
         ) from error
+
+
+def _damaged(path: Path | str, number: int, error: Exception) -> RecordingError:
+    return RecordingError(
+        f"{path}:{number}: damaged record: {error}",
+        next_step=f"The {number - 1:,} lines before it are sound: copy them to a file of their own to analyse them.",
+    )
+
+
+def lines_of(path: Path | str) -> Iterator[bytes]:
+    """Yield the lines of a recording, decompressed; the last one may lack its end. Raises OSError, and zstd.ZstdError
+    for bytes that are none of a frame, after the lines before them.
+    """
+    with Path(path).open("rb") as file:
+        start = file.read(len(_MAGIC))
+        file.seek(0)
+        if not _MAGIC.startswith(start):
+            yield from file
+            return
+        rest = b""
+        for text, _ in _decompressed(file):
+            first, *others = text.split(b"\n")
+            if others:
+                yield rest + first + b"\n"
+                *whole, rest = others
+                for line in whole:
+                    yield line + b"\n"
+            else:
+                rest += first
+        if rest:
+            yield rest
+
+
+def _decompressed(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
+    """Yield (text, whether a frame ends with it) of a compressed file, as far as it was written."""
+    frame = zstd.ZstdDecompressor()
+    while chunk := file.read(_CHUNK_BYTES):
+        while chunk:
+            if frame.eof:
+                frame = zstd.ZstdDecompressor()
+            text = frame.decompress(chunk)
+            chunk = frame.unused_data if frame.eof else b""
+            yield text, frame.eof
 
 
 def _check_header(path: Path | str, line: bytes) -> None:
@@ -249,7 +345,7 @@ def _check_header(path: Path | str, line: bytes) -> None:
     if header.type != "opened":
         raise RecordingError(
             f"{path} is not a recording: its first line is not an 'opened' record",
-            next_step="Give the path of a recording (recording.jsonl in a run's folder).",
+            next_step="Give the path of a recording (recordings/*.jsonl.zst in a run's folder).",
         )
     if header.schema_version > SCHEMA_VERSION:
         raise RecordingError(

@@ -28,6 +28,7 @@ from ..prometheus import opening
 from ..prometheus.opening import Occasion, Target
 from ..prometheus.statistics import Live
 from ..recording import records
+from ..recording.journal import SUFFIX, name_of
 from ..recording.machine import machine
 from ..recording.recorder import Recorder, RecorderConfig
 from ..recording.records import ReconcileCounter
@@ -93,7 +94,7 @@ def start_recorder(
         simulated_nodes=cluster.pools,
     )
     config = RecorderConfig(
-        journal=str(folder.part(RECORDINGS) / f"{name}.jsonl"),
+        journal=str(folder.part(RECORDINGS) / f"{name}{SUFFIX}"),
         run_folder=str(folder.path),
         opened=opened,
         access=cluster.access_as("recorder"),
@@ -130,7 +131,7 @@ def _component_files(cluster: Cluster) -> list[Path]:
 
 def occasion(recorder: Recorder, nodeid: str, settings: Settings, *, run_id: str, folder: RunFolder) -> Occasion:
     """Return the context of a Prometheus start, and the folder of its output."""
-    name = recorder.journal.stem
+    name = name_of(recorder.journal)
     return Occasion(
         run=run_id,
         test=nodeid,

@@ -19,7 +19,7 @@ from ..bench.baselines import Baselines
 from ..checks.judge import judge_run, without_findings
 from ..errors import GrovescaleError, RecordingError
 from ..options import Settings
-from ..recording.journal import wait_closed
+from ..recording.journal import recordings_in, wait_closed
 from ..report import result_file, run_report
 from ..report.document import terminal_width
 from ..report.pull_request import annotations_of
@@ -44,7 +44,7 @@ def conclude(
     the files that could not be written, with the reasons, which were shown, too.
     """
     screen = _Screen(reporter)
-    wait_closed((folder / RECORDINGS).glob("*.jsonl"))
+    wait_closed(recordings_in(folder / RECORDINGS))
     try:
         run = analyse_run_over_time(folder)
         result = judge_run(

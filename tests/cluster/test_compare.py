@@ -291,7 +291,7 @@ def test_a_quick_comparison_runs_the_test_again_and_again_in_one_process_for_eac
     store = Store.latest(folder / "reports", "compare")
     found = compared(store.folder)
     assert (found.verdict, metrics(found)["rss:deploy"].verdict) == ("ok", "ok")
-    processes = {file.parents[2].name for file in store.folder.glob("runs/*/2*/recordings/*.jsonl")}
+    processes = {file.parents[2].name for file in store.folder.glob("runs/*/2*/recordings/*.jsonl.zst")}
     assert processes == {"run-a-1", "run-b-1"}
     runs = [recorded_phases(store, slot) for slot in store.plan().slots]
     assert len({one["deploy"].began for one in runs}) == 8, "each has a recording of its own"

@@ -55,7 +55,7 @@ def test_restart_of_the_node_is_survived_and_reported(state_dir: object, pyteste
     assert "kube-apiserver" in {incident.subject for incident in restarted.incidents}
     assert phase(result, "before").incidents == ()
     assert [milestone.name for milestone in restarted.milestones if milestone.observed_s is not None] == ["more-ready"]
-    found = list(journal.read(next((run / "recordings").glob("*.jsonl"))))
+    found = list(journal.read(next((run / "recordings").glob("*.jsonl.zst"))))
     assert any(isinstance(record, records.WatchCut | records.WatchGap) for record in found)
     assert kind_clusters.containers(f"run-{result.run}") == []
 

@@ -103,7 +103,7 @@ def _recorded(folder: Path) -> TestResult:
 
 
 def _last_record(folder: Path) -> Closed:
-    (journal,) = (folder / "reports/latest/recordings").glob("*.jsonl")
+    (journal,) = (folder / "reports/latest/recordings").glob("*.jsonl.zst")
     last = list(read(journal))[-1]
     assert isinstance(last, Closed)
     return last

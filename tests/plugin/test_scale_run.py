@@ -14,6 +14,7 @@ import pytest
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.recording.journal import lines_of
 from tests import forked
 
 pytestmark = pytest.mark.cluster
@@ -130,7 +131,7 @@ def test_show_prints_the_same_tables_byte_for_byte(whole: WholeRun) -> None:
 def test_nothing_secret_reaches_the_reports(whole: WholeRun) -> None:
     for file in whole.latest.rglob("*"):
         if file.is_file():
-            text = file.read_text(encoding="utf-8", errors="replace")
+            text = b"".join(lines_of(file)).decode(errors="replace")
             assert "eyJhbGciOi" not in text, f"a token in {file.name}"
             assert "PRIVATE KEY" not in text, f"a key in {file.name}"
 

@@ -37,7 +37,7 @@ def test_small(scale):
 
 
 def recorded(pytester: pytest.Pytester) -> list[AnyRecord]:
-    (path,) = (pytester.path / "reports" / "latest" / "recordings").glob("*.jsonl")
+    (path,) = (pytester.path / "reports" / "latest" / "recordings").glob("*.jsonl.zst")
     return list(journal.read(path))
 
 

@@ -13,6 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.recording.journal import lines_of
 
 LEAKING = Path(__file__).parents[1] / "data/operators/leaking.yaml"
 
@@ -136,7 +137,7 @@ def test_no_canary_is_in_anything_that_a_run_shows(
     leaks = [
         f"{name} in {path.relative_to(pytester.path)}"
         for path in shown
-        for content in [path.read_bytes()]
+        for content in [b"".join(lines_of(path))]
         for name, value in canaries.items()
         if any(form.encode() in content for form in forms(value))
     ]

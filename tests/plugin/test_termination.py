@@ -53,7 +53,7 @@ def started(folder: Path, *before: str) -> subprocess.Popen[str]:
 
 
 def records(folder: Path) -> list[AnyRecord]:
-    (journal,) = (folder / "reports/latest/recordings").glob("*.jsonl")
+    (journal,) = (folder / "reports/latest/recordings").glob("*.jsonl.zst")
     return list(read(journal))
 
 

@@ -51,7 +51,7 @@ def runs_of(result: Result) -> list[tuple[str, int, int]]:
     return [(test.recording, test.attempt, test.attempts) for test in result.tests]
 
 
-BOTH = [("recordings/test_it.py-test_flaky.jsonl", 1, 2), ("recordings/test_it.py-test_flaky-2.jsonl", 2, 2)]
+BOTH = [("recordings/test_it.py-test_flaky.jsonl.zst", 1, 2), ("recordings/test_it.py-test_flaky-2.jsonl.zst", 2, 2)]
 
 
 def test_both_runs_are_kept_and_the_last_one_counts(pytester: pytest.Pytester, running_cluster: Cluster) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from pytest_grovescale.cluster import binaries, versions
+from pytest_grovescale.recording.journal import lines_of, recordings_in
 
 from .definitions import DamageCache, DamageFile, Journal, Occupied, Place
 
@@ -263,7 +264,7 @@ def limit_inodes(path: Path, *, none: bool) -> None:
 def damage_file(folders: Folders, action: DamageFile) -> bool:
     """Damage a file of the running test; return whether there was one."""
     patterns = {
-        "journal": "reports/2*/recordings/*.jsonl",
+        "journal": "reports/2*/recordings/*.jsonl.zst",
         "cluster-state": "state/clusters/*/cluster.json",
         "processes": "state/clusters/*/processes.json",
         "audit-log": "state/clusters/*/**/audit*.log",
@@ -331,16 +332,16 @@ def disturbed() -> tuple[str, ...]:
 
 def run_folders(reports: Path) -> list[Path]:
     """Return the folders of all runs with a recording, oldest first."""
-    return sorted(path.parent for path in reports.glob("2*/recordings") if any(path.glob("*.jsonl")))
+    return sorted(path.parent for path in reports.glob("2*/recordings") if recordings_in(path))
 
 
 def journals(run: Path) -> tuple[Journal, ...]:
     """Return the state of a run's recordings, line by line."""
-    return tuple(_journal(path, run.parent) for path in sorted((run / "recordings").glob("*.jsonl")))
+    return tuple(_journal(path, run.parent) for path in recordings_in(run / "recordings"))
 
 
 def _journal(path: Path, top: Path) -> Journal:
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = list(lines_of(path))
     broken = []
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import resource
 import signal
 import tempfile
@@ -69,22 +70,109 @@ def write(path: Path, records: list[AnyRecord]) -> Path:
     return path
 
 
+def plain(path: Path) -> list[bytes]:
+    """Make a journal one of plain lines, as earlier versions wrote them; return these."""
+    lines = list(journal.lines_of(path))
+    path.write_bytes(b"".join(lines))
+    return lines
+
+
+def flushed(path: Path, groups: list[list[AnyRecord]]) -> list[int]:
+    """Write these records with a flush after each group; return the file's size after each."""
+    path.unlink(missing_ok=True)
+    writer = journal.Writer(path)
+    sizes = []
+    for group in groups:
+        for record in group:
+            writer.append(record)
+        writer.flush()
+        sizes.append(path.stat().st_size)
+    writer.close()
+    return sizes
+
+
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert list(journal.read(write(tmp_path / "j.jsonl", RECORDS))) == RECORDS
 
 
-def test_cut_at_any_byte_it_is_readable_up_to_the_last_whole_line(tmp_path: Path) -> None:
-    data = write(tmp_path / "whole.jsonl", RECORDS).read_bytes()
-    cut = tmp_path / "cut.jsonl"
+def test_plain_lines_of_earlier_versions_are_read_wherever_they_were_cut(tmp_path: Path) -> None:
+    path = write(tmp_path / "whole.jsonl", RECORDS)
+    data = b"".join(plain(path))
     for length in range(len(data) + 1):
-        cut.write_bytes(data[:length])
-        assert list(journal.read(cut)) == RECORDS[: data[:length].count(b"\n")]
+        path.write_bytes(data[:length])
+        assert list(journal.read(path)) == RECORDS[: data[:length].count(b"\n")]
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.lists(st.integers(0, 400), max_size=4), max_size=8), large=st.integers(0, 300_000))
+def test_cut_at_any_byte_nothing_is_lost_that_was_flushed_before(
+    tmp_path: Path, sizes: list[list[int]], large: int
+) -> None:
+    """Lines without a pattern, and one that takes several blocks."""
+    noise = random.Random(large)
+    lines: list[list[AnyRecord]] = [
+        [Lines(at=2, source="s", lines=[noise.randbytes(size).hex()]) for size in group] for group in sizes
+    ]
+    groups: list[list[AnyRecord]] = [[opened()], *lines, [Mark(at=3, label=noise.randbytes(large).hex())]]
+    path = tmp_path / "j.jsonl.zst"
+    ends = flushed(path, groups)
+    data, records = path.read_bytes(), [record for group in groups for record in group]
+    near = {end + by for end in ends for by in (-2, -1, 0, 1)}
+    for length in near | {noise.randrange(len(data) + 1) for _ in range(40)} | set(range(40)):
+        path.write_bytes(data[:length])
+        found = list(journal.read(path))
+        whole = sum(len(group) for group, end in zip(groups, ends, strict=True) if end <= length)
+        assert len(found) >= whole
+        assert found == records[: len(found)]
+        if found:
+            journal.append(path, RECORDS[-1])
+            assert list(journal.read(path)) == [*found, RECORDS[-1]]
+
+
+def test_what_is_flushed_can_be_read_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl.zst"
+    writer = journal.Writer(path)
+    for number, record in enumerate(RECORDS, start=1):
+        writer.append(record)
+        writer.flush()
+        assert list(journal.read(path)) == RECORDS[:number]
+    writer.close()
+
+
+def test_a_record_can_be_added_again_and_again(tmp_path: Path) -> None:
+    path = write(tmp_path / "j.jsonl.zst", RECORDS[:2])
+    for record in RECORDS[2:]:
+        journal.append(path, record)
+    assert list(journal.read(path)) == RECORDS
+
+
+def test_lines_that_are_alike_take_little_space(tmp_path: Path) -> None:
+    records: list[AnyRecord] = [
+        ObjectSeen(
+            at=n, watch="w1", change="modified", name=f"pod-{n}", uid=f"{n:032x}", fields={"status.phase": "Running"}
+        )
+        for n in range(1000)
+    ]
+    path = tmp_path / "j.jsonl.zst"
+    flushed(path, [[opened()], *([record] for record in records)])
+    assert path.stat().st_size * 3 < sum(map(len, journal.lines_of(path)))
+
+
+def test_damage_of_compressed_lines_is_named_by_the_line_behind_the_sound_ones(tmp_path: Path) -> None:
+    path = write(tmp_path / "j.jsonl.zst", RECORDS)
+    path.write_bytes(path.read_bytes() + b"something else")
+    records = journal.read(path)
+    assert [next(records) for _ in RECORDS] == RECORDS
+    with pytest.raises(RecordingError, match=rf"{len(RECORDS) + 1}: damaged"):
+        next(records)
+    with pytest.raises(RecordingError, match="damaged, nothing can be added"):
+        journal.append(path, RECORDS[-1])
 
 
 @pytest.mark.parametrize("line", range(2, len(RECORDS) + 1))
 def test_damage_is_named_by_its_line(tmp_path: Path, line: int) -> None:
     path = write(tmp_path / "j.jsonl", RECORDS)
-    lines = path.read_bytes().splitlines(keepends=True)
+    lines = plain(path)
     lines[line - 1] = b'{"type":"mark","at":"soon"}\n'
     path.write_bytes(b"".join(lines))
     with pytest.raises(RecordingError, match=rf"j\.jsonl:{line}: damaged"):
@@ -94,7 +182,7 @@ def test_damage_is_named_by_its_line(tmp_path: Path, line: int) -> None:
 @pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"\0\0\0\n", b"\n", b'{"type":"unheard-of","at":1}\n'])
 def test_bytes_that_are_no_record_are_damage(tmp_path: Path, damage: bytes) -> None:
     path = write(tmp_path / "j.jsonl", RECORDS[:2])
-    path.write_bytes(path.read_bytes() + damage)
+    path.write_bytes(b"".join(plain(path)) + damage)
     with pytest.raises(RecordingError, match=r"j\.jsonl:3: damaged"):
         list(journal.read(path))
 
@@ -160,11 +248,14 @@ def fill(writer: journal.Writer, records: list[AnyRecord]) -> int:
 def test_full_disk_leaves_whole_lines_and_a_last_word(tmp_path: Path, limit: int) -> None:
     path = tmp_path / "full.jsonl"
     path.unlink(missing_ok=True)
-    records: list[AnyRecord] = [opened(), *(Lines(at=n, source="s", lines=["x" * (n % 50)] * 3) for n in range(60))]
+    records: list[AnyRecord] = [
+        opened(),
+        *(Lines(at=n, source="s", lines=[random.Random(n).randbytes(n % 50).hex()]) for n in range(60)),
+    ]
     code = limited(path, limit, records)
-    data = path.read_bytes()
-    assert len(data) <= limit
-    assert data.endswith(b"\n") or not data
+    assert path.stat().st_size <= limit
+    text = b"".join(journal.lines_of(path))
+    assert text.endswith(b"\n") or not text
     found = list(journal.read(path))
     if code == 1:
         assert isinstance(found.pop(), Closed)
@@ -180,11 +271,12 @@ def test_a_journal_that_is_cut_while_it_is_written_ends_with_whole_lines_and_the
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "j.jsonl"
         writer = journal.Writer(path)
+        sizes = []
         for record in RECORDS[:3]:
             writer.append(record)
-        writer.flush()
-        before = list(journal.read(path))
-        first = len(path.read_bytes().partition(b"\n")[0]) + 1
+            writer.flush()
+            sizes.append(path.stat().st_size)
+        before, first = list(journal.read(path)), sizes[0]
         cut = data.draw(st.integers(first, path.stat().st_size - 1) | st.just(path.stat().st_size + 3))
         os.truncate(path, cut)
         writer.append(RECORDS[3])
