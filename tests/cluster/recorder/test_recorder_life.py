@@ -30,7 +30,7 @@ from .harness import Maps, check, complete, config, of, recorder, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recorder")]
 
-ROOM = 16
+SLACK = 16
 """Bytes that the journal may still take: less than a flush."""
 
 
@@ -222,7 +222,7 @@ def test_full_disk_ends_the_journal_and_not_the_test(control_plane: ControlPlane
         running.begin_phase("p", [("ten", maps.count(10))], timeout=60)
         running.flush()
         size = running.journal.stat().st_size
-        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (size + ROOM, size + ROOM))
+        resource.prlimit(running.pid, resource.RLIMIT_FSIZE, (size + SLACK, size + SLACK))
         for number in range(9):
             maps.create(f"c{number}")
         reported = until(running, SourceBroke)
@@ -235,7 +235,7 @@ def test_full_disk_ends_the_journal_and_not_the_test(control_plane: ControlPlane
         maps.create("last")
         complete(running, "p")
         running.end_phase("p", "passed")
-    assert running.journal.stat().st_size <= size + ROOM
+    assert running.journal.stat().st_size <= size + SLACK
     assert b"".join(lines_of(running.journal)).endswith(b"\n")
     found = check(running.journal)
     assert isinstance(found[-1], Closed)

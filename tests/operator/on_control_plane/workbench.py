@@ -207,12 +207,17 @@ class Workbench:
     # ---- the end
 
     def clear(self) -> None:
-        """Delete the operator's resources without it: nobody else would take its finalizers off."""
+        """Delete the operator's resources without it: nobody else would take its finalizers off.
+
+        Returns when the garbage collector has taken what belonged to them: another operator would reconcile it.
+        """
         for kind in (SET, GROUP, CLIQUE):
             for obj in self.find(kind):
                 if obj["metadata"].get("finalizers"):
                     self.patch(kind, obj["metadata"]["name"], {"metadata": {"finalizers": None}})
                 self.delete(kind, obj["metadata"]["name"])
+        for kind in KINDS:
+            self.wait(kind, lambda found: not any(one["metadata"].get("ownerReferences") for one in found))
 
 
 async def _follow(client: Client, path: str, field: str, kind: str, found: dict[str, Object], check: Check) -> bool:
