@@ -159,7 +159,7 @@ def engine_socket() -> str:
 def test_cluster_that_is_there_is_joined_and_left_as_it_was(state_dir: Path, tmp_path: Path) -> None:
     host = kind_clusters.acquire(kind_clusters.definition(tmp_path, nodes=1), NAME)
     kind = {"cluster": NAME, "kwok": "cluster"}
-    wanted = kind_clusters.definition(tmp_path, nodes=3, kind=kind, api_server=None)
+    wanted = kind_clusters.definition(tmp_path, nodes=3, kind=kind, api_server=None, scheduler=None)
     with Portal() as portal:
         client = portal.client(host.access)
         before = portal.run(kind_clusters.nodes(client, ""))
