@@ -11,10 +11,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from .. import log_files, redaction
 from ..cluster import machine_lock
-from ..scenario import driver_protocol
+from ..json_lines import Channel
 
 DRIVER = "GROVESCALE_DRIVER_FD"
 """Environment variable: number of the descriptor that reaches EOF when the driver ends."""
@@ -92,20 +94,17 @@ def running(
     *,
     log: Path,
     lock: int,
-    line: socket.socket | None = None,
-    runs: socket.socket | None = None,
+    connections: Mapping[str, socket.socket] = MappingProxyType({}),
 ) -> Iterator[Child]:
     """Start ``python -m pytest ARGUMENTS``; it has ended when the block ends.
 
-    ``lock``: descriptor of the machine lock, which the process shares. ``line``: its end of the socket that carries
-    commands for no-op windows; ``runs``: that of the socket by which its test is run again and again. If this process
-    dies, even by SIGKILL, the other interrupts itself (`end_with`).
+    ``lock``: descriptor of the machine lock, which the process shares. ``connections``: its ends of sockets, by the
+    environment variable that names each. If this process dies, even by SIGKILL, the other interrupts itself
+    (`end_with`).
     """
     theirs, ours = os.pipe()
     handed_on = {DRIVER: theirs, machine_lock.INHERITED: lock}
-    for variable, connection in ((driver_protocol.CONNECTION, line), (driver_protocol.RUNS, runs)):
-        if connection is not None:
-            handed_on[variable] = connection.fileno()
+    handed_on |= {variable: connection.fileno() for variable, connection in connections.items()}
     try:
         # A process group of its own: Ctrl-C at the terminal reaches the driver, which ends its children in order.
         with log_files.appending(log) as output, _interruptible():
@@ -126,6 +125,23 @@ def running(
     finally:
         os.close(theirs)
         os.close(ours)
+
+
+@contextlib.contextmanager
+def connected(
+    arguments: Sequence[str], answers: Any, *, variable: str, log: Path, lock: int
+) -> Iterator[tuple[Child, Channel[Any]]]:
+    """As `running`, with a channel to the process.
+
+    ``answers``: type of its messages; ``variable``: the environment variable that names its end of the socket.
+    """
+    ours, theirs = socket.socketpair()
+    with contextlib.ExitStack() as stack:
+        channel: Channel[Any] = Channel(ours, answers)
+        stack.callback(channel.close)
+        with theirs:
+            process = stack.enter_context(running(arguments, log=log, lock=lock, connections={variable: theirs}))
+        yield process, channel
 
 
 def end_with(descriptor: int) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import select
-import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
@@ -22,11 +21,12 @@ from ..analysis.comparison import VariantRun
 from ..analysis.result import TestResult
 from ..cluster.handle import Cluster
 from ..json_lines import Channel
+from ..scenario import driver_protocol
 from ..scenario.driver_protocol import AnyRunAnswer, AnyRunOrder, AtPhase, BeginPhase, BeginRun, EndRuns, RunEnded
 from . import child, measured
 from .child import Child
 from .driver import Bench, new_cluster, shared_cluster
-from .store import RUNS, Slot
+from .store import Slot
 
 _LOOK_S = 0.25
 
@@ -280,8 +280,7 @@ class RunProcess:
 @contextlib.contextmanager
 def run_process(bench: Bench, slot: Slot, cluster: Cluster) -> Iterator[RunProcess]:
     """Start a process that runs an arm's test on a cluster for each order; it has ended when the block ends."""
-    start = f"{slot.part}-{slot.arm}"
-    name = f"{start}-{1 + len(list((bench.store.folder / RUNS).glob(f'{start}-*')))}"
+    name = bench.store.next_run(f"{slot.part}-{slot.arm}")
     reports = bench.store.run_folder(name)
     arguments = [
         *bench.arguments(slot.arm, reports, hold_s=bench.plan.hold_s),
@@ -289,11 +288,9 @@ def run_process(bench: Bench, slot: Slot, cluster: Cluster) -> Iterator[RunProce
         # What they need would be measured after each run.
         "--grovescale-findings=off",
     ]
-    ours, theirs = socket.socketpair()
-    with contextlib.ExitStack() as stack:
-        channel: Channel[AnyRunAnswer] = Channel(ours, AnyRunAnswer)
-        stack.callback(channel.close)
-        with theirs:
-            running = child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, runs=theirs)
-            started = stack.enter_context(running)
+    log, lock = reports / "pytest.log", bench.lock.descriptor
+    with child.connected(arguments, AnyRunAnswer, variable=driver_protocol.RUNS, log=log, lock=lock) as (
+        started,
+        channel,
+    ):
         yield RunProcess(started, channel, reports, lambda line: bench.screen.now(f"{name}: {line}"))

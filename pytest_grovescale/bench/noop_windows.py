@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -22,6 +21,7 @@ from ..analysis.run_metrics import window_name
 from ..errors import UsageError
 from ..json_lines import Channel
 from ..scenario.driver_protocol import (
+    CONNECTION,
     AnyAnswer,
     AnyOrder,
     Begin,
@@ -260,16 +260,10 @@ class Session:
 @contextlib.contextmanager
 def opened(bench: Bench, arm: str, look: Callable[[], None]) -> Iterator[Session]:
     """Start a test that serves windows of one arm; it has ended when the block ends."""
-    attempt = 1 + len(list((bench.store.folder / "runs").glob(f"noop-{arm}-*")))
-    name = f"noop-{arm}-{attempt}"
+    name = bench.store.next_run(f"noop-{arm}")
     reports = bench.store.run_folder(name)
     # The test's own no-op phase, cut short, only shows what it triggers.
     arguments = [*bench.arguments(arm, reports, hold_s=bench.plan.hold_s), *own_cluster_arguments(bench.plan.subject)]
-    ours, theirs = socket.socketpair()
-    with contextlib.ExitStack() as stack:
-        channel: Channel[AnyAnswer] = Channel(ours, AnyAnswer)
-        stack.callback(channel.close)
-        with theirs:
-            running = child.running(arguments, log=reports / "pytest.log", lock=bench.lock.descriptor, line=theirs)
-            process = stack.enter_context(running)
+    log, lock = reports / "pytest.log", bench.lock.descriptor
+    with child.connected(arguments, AnyAnswer, variable=CONNECTION, log=log, lock=lock) as (process, channel):
         yield Session(bench, arm, process, channel, name, look)

@@ -346,6 +346,10 @@ class Store:
         found = [_read(path, Skipped) for path in sorted((self.folder / SKIPPED).glob("*.json"))]
         return {one.commit: one.why for one in found}
 
+    def next_run(self, start: str) -> str:
+        """Return the name of the next process whose name begins so: ``noop-a-2``."""
+        return f"{start}-{1 + len(list((self.folder / RUNS).glob(f'{start}-*')))}"
+
     def run_folder(self, name: str) -> Path:
         """Return the folder for the reports and the output of one pytest process, created if necessary."""
         folder = self.folder / RUNS / name

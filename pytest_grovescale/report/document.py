@@ -345,7 +345,7 @@ def html(blocks: Iterable[Block], *, level: int = 2) -> Markup:
     """Return a report as part of a page. ``level``: of its headings. A click on a heading of a table sorts it."""
     written: list[Markup] = []
     title = ""
-    for _, run in groupby(blocks, key=_list_of):
+    for _, run in groupby(blocks, key=_neighbours):
         together = list(run)
         match together[0]:
             case Heading() as block:
@@ -356,10 +356,11 @@ def html(blocks: Iterable[Block], *, level: int = 2) -> Markup:
                 entries = Markup("\n").join(_html_item(block) for block in together if isinstance(block, Item | File))
                 written.append(Markup("<ul>\n{}\n</ul>").format(entries))
             case Verbatim():
-                lines = "\n".join(block.text for block in together if isinstance(block, Verbatim))
-                written.append(_tag("pre", lines))
-            case Answer() | Line() as block:
-                written.append(_tag("p", block.text, _NOTES.get(block.tone, "")))
+                logged = "\n".join(block.text for block in together if isinstance(block, Verbatim))
+                written.append(_tag("pre", logged))
+            case Answer() | Line():
+                lines = (block for block in together if isinstance(block, Answer | Line))
+                written += (_tag("p", block.text, _NOTES.get(block.tone, "")) for block in lines)
             case Table() as block:
                 written.append(_html_table(block, title))
             case Gap():
@@ -367,16 +368,12 @@ def html(blocks: Iterable[Block], *, level: int = 2) -> Markup:
     return Markup("\n").join(written)
 
 
-def _list_of(block: Block) -> object:
-    """Return a key that blocks share which are one element: entries of a list, lines of a log."""
-    if isinstance(block, Item | File):
-        return "list"
-    return "log" if isinstance(block, Verbatim) else id(block)
-
-
 def _tag(name: str, text: str, classes: str = "") -> Markup:
-    opened = Markup("<{0}{1}>").format(Markup(name), Markup(' class="{}"').format(classes) if classes else "")
-    return Markup("{}{}</{}>").format(opened, plain(text), Markup(name))
+    return Markup("<{0}{1}>{2}</{0}>").format(name, _class(classes), plain(text))
+
+
+def _class(names: str) -> Markup:
+    return Markup(' class="{}"').format(names) if names else Markup("")
 
 
 def _html_item(block: Item | File) -> Markup:
@@ -398,18 +395,13 @@ def _html_table(table: Table, title: str) -> Markup:
 
 
 def _html_heading(column: Column) -> Markup:
-    return Markup('<th scope="col"{}>{}</th>').format(_figures(column), plain(column.heading))
-
-
-def _figures(column: Column) -> Markup:
-    return Markup(' class="n"') if column.figures else Markup("")
+    return Markup('<th scope="col"{}>{}</th>').format(_class("n" * column.figures), plain(column.heading))
 
 
 def _html_row(columns: Sequence[Column], row: Sequence[str], tone: Tone) -> Markup:
     named = enumerate(zip(columns, row, strict=True))
     cells = Markup("").join(_html_cell(column, words, first=index == 0) for index, (column, words) in named)
-    classes = _ROWS.get(tone)
-    return Markup("<tr{}>{}</tr>").format(Markup(' class="{}"').format(classes) if classes else "", cells)
+    return Markup("<tr{}>{}</tr>").format(_class(_ROWS.get(tone, "")), cells)
 
 
 def _html_cell(column: Column, words: str, *, first: bool) -> Markup:
@@ -418,4 +410,4 @@ def _html_cell(column: Column, words: str, *, first: bool) -> Markup:
         sorts = Markup(' data-value="{}"').format("" if words.value is None else words.value)
     shown = _tag("code", words) if column.code and _NAME.fullmatch(words) else plain(words)
     name = Markup('th scope="row"') if first else Markup("td")
-    return Markup("<{}{}{}>{}</{}>").format(name, _figures(column), sorts, shown, Markup("th" if first else "td"))
+    return Markup("<{}{}{}>{}</{}>").format(name, _class("n" * column.figures), sorts, shown, name[:2])

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.bench import child
 from pytest_grovescale.cluster import machine_lock
 from pytest_grovescale.json_lines import Channel
-from pytest_grovescale.scenario.driver_protocol import AnyOrder, Finish
+from pytest_grovescale.scenario.driver_protocol import CONNECTION, AnyOrder, Finish
 from tests.processes import wait_none
 
 LOCK = """
@@ -85,8 +85,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def run(folder: Path, test: str, lock: int, line: socket.socket | None = None) -> tuple[int, str]:
     (folder / "test_it.py").write_text(test, encoding="utf-8")
-    log = folder / "log"
-    with child.running(["-p", "no:cacheprovider", "test_it.py"], log=log, lock=lock, line=line) as process:
+    log, connections = folder / "log", {} if line is None else {CONNECTION: line}
+    arguments = ["-p", "no:cacheprovider", "test_it.py"]
+    with child.running(arguments, log=log, lock=lock, connections=connections) as process:
         code = process.wait()
     return code, log.read_text(encoding="utf-8")
 

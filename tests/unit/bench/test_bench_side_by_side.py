@@ -154,21 +154,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_a_process_runs_its_test_again_with_new_fixtures(folder: Path) -> None:
-    ours, theirs = socket.socketpair()
-    channel: Channel[AnyRunAnswer] = Channel(ours, AnyRunAnswer)
+    arguments, log = ["-p", "no:cacheprovider", "test_it.py"], folder / "log"
     with (
         machine_lock.exclusive() as lock,
-        theirs,
-        child.running(
-            ["-p", "no:cacheprovider", "test_it.py"], log=folder / "log", lock=lock.descriptor, runs=theirs
-        ) as started,
+        child.connected(arguments, AnyRunAnswer, variable=RUNS, log=log, lock=lock.descriptor) as (started, channel),
     ):
         process = RunProcess(started, channel, folder, lambda line: None)
         for _ in range(3):
             run_together([process], look=lambda: None)
         process.say(EndRuns())
         assert started.wait() == 1, "the second run has failed"
-    channel.close()
     assert (folder / "log-of-runs").read_text(encoding="utf-8").splitlines() == [
         f"{number} {what}" for number in range(3) for what in ("runs", "gone")
     ]
