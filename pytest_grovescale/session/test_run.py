@@ -16,7 +16,7 @@ import pytest
 from .. import log_files
 from ..analysis.analyse import OPERATOR_START, TURN_LOST
 from ..analysis.findings import credentials, operator_log
-from ..analysis.findings.observed import CLEAN_UP
+from ..analysis.findings.observed_requests import CLEAN_UP
 from ..analysis.reconcile_counters import controllers_of
 from ..checks.budgets import Budget, held_to
 from ..checks.check import text_of

@@ -22,7 +22,8 @@ from ..reconciles import objects_of
 from ..result import Finding
 from .evidence import Sent, Window
 from .idle_windows import bursts
-from .observed import Observed, is_for_objects
+from .observed import Observed
+from .observed_requests import is_for_objects
 
 ID = "idle-work"
 

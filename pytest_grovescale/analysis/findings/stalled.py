@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from ..result import Finding
 from .evidence import FOREIGN_FINALIZERS, ObjectId, Window
 from .left_behind import kept_by_owners
-from .observed import Observed, is_for_objects
+from .observed import Observed
+from .observed_requests import is_for_objects
 
 ID = "stalled"
 

@@ -1,0 +1,165 @@
+"""A recording's objects as rules read them: who owns whom, who made them, when they came, changed and went."""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from http import HTTPStatus
+
+from ...recording.records import SETTLED, TOUCH, ObjectSeen
+from ..recording_index import WatchStory
+from .evidence import Life, Touch
+from .observed_requests import WORKLOAD, ObservedRequests
+
+
+class ObservedObjects(ObservedRequests):
+    """The objects of one test, beside the requests for them."""
+
+    @functools.cached_property
+    def lives(self) -> dict[str, list[Life]]:
+        """Resource → the objects that were in a watched collection, by each watch's first event of them."""
+        found: dict[str, list[Life]] = defaultdict(list)
+        for story in self.stories:
+            for events in story.objects.values():
+                by_uid: dict[str, list[ObjectSeen]] = {}
+                for event in events:
+                    by_uid.setdefault(event.uid, []).append(event)
+                for uid, own in by_uid.items():
+                    first = own[0]
+                    resource = story.opened.spec.resource
+                    whole = not first.initial and not story.gaps
+                    found[resource].append(Life(resource, first.namespace, first.name, uid, own, whole))
+        return found
+
+    @functools.cached_property
+    def compared(self) -> frozenset[str]:
+        """The resources whose watch compares each event with the one before."""
+        return frozenset(
+            resource
+            for resource, lives in self.lives.items()
+            if any(event.difference is not None for life in lives for event in life.events)
+        )
+
+    @functools.cached_property
+    def came(self) -> list[int]:
+        """When objects of any watched kind were first seen, in order."""
+        return sorted(life.begun for lives in self.lives.values() for life in lives)
+
+    @functools.cached_property
+    def went(self) -> list[int]:
+        """When objects of any watched kind were seen to be gone, in order."""
+        return sorted(gone for lives in self.lives.values() for life in lives if (gone := life.gone_at()) is not None)
+
+    def existing(self, start: int, end: int) -> int:
+        """Return how many objects of all watched kinds existed in a time."""
+        return bisect.bisect_right(self.came, end) - bisect.bisect_left(self.went, start)
+
+    @functools.cached_property
+    def known(self) -> Mapping[str, Life]:
+        """UID → object, of all that watches showed."""
+        return {life.uid: life for lives in self.lives.values() for life in lives}
+
+    @functools.cached_property
+    def children(self) -> Mapping[str, Sequence[Life]]:
+        """UID → the objects that it owns."""
+        found: dict[str, list[Life]] = defaultdict(list)
+        for life in self.known.values():
+            if life.owner:
+                found[life.owner].append(life)
+        return found
+
+    def family(self, life: Life) -> list[Life]:
+        """Return an object with its owners, their owners, and all that it owns, directly or not."""
+        found = [life]
+        while found[-1].owner and (owner := self.known.get(found[-1].owner)) is not None:
+            found.append(owner)
+        return [*found, *self.below(life)]
+
+    def below(self, life: Life) -> Iterator[Life]:
+        """Yield all that an object owns, directly or not, nearest first."""
+        generation: Sequence[Life] = [life]
+        while generation:
+            generation = [child for one in generation for child in self.children.get(one.uid, ())]
+            yield from generation
+
+    @functools.cached_property
+    def touches(self) -> list[Touch]:
+        """The objects that the harness touched, in order; see ``Scale.touch_each_kind``."""
+        found = []
+        marks = [mark for mark in self.contents.marks if mark.label == TOUCH]
+        for begin, end in itertools.pairwise(marks):
+            if begin.state != "begin" or end.state != "end":
+                continue
+            resource, _, where = begin.detail.partition(" ")
+            namespace, _, name = where.partition("/")
+            touched = (life for life in self.lives.get(resource, ()) if life.object == (namespace, name))
+            life = next((life for life in touched if life.exists(begin.at)), None)
+            if life is not None and any(one.object == (namespace, name) for one in self.by_harness(begin.at, end.at)):
+                found.append(Touch(life, begin.at, end.at))
+        return found
+
+    @functools.cached_property
+    def stories(self) -> list[WatchStory]:
+        """One watch for each collection that is watched as a whole: of several, the one with the most events."""
+        whole: dict[str, WatchStory] = {}
+        for story in self.contents.watches.values():
+            spec = story.opened.spec
+            if not spec.label_selector and not spec.field_selector:
+                other = whole.get(spec.path)
+                whole[spec.path] = story if other is None or story.events > other.events else other
+        return list(whole.values())
+
+    def made_by_operator(self, life: Life) -> bool:
+        """Return whether the operator made an object while it was under test, as far as log and watch show."""
+        if life.object in self.made.get(life.resource, ()):
+            return True
+        return life.complete and life.resource in self.made_unnamed and life.begun >= self.begin
+
+    def updates(self, life: Life) -> int:
+        """Return how often anyone changed an object, its create and its deletion left out."""
+        return self._updates[0][life.resource, life.object]
+
+    def own_updates(self, life: Life) -> int:
+        """Return how often the operator changed an object, its create and its deletion left out."""
+        return self._updates[1][life.resource, life.object]
+
+    @functools.cached_property
+    def objects(self) -> int:
+        """Number of objects that figures are related to: the largest count of a milestone, or of one resource."""
+        return max(self.test.objects or 0, *(len(lives) for lives in self.lives.values()), 1)
+
+    def still(self, at: int, seconds: float) -> bool:
+        """Return whether no watched object changed in the seconds before a moment."""
+        before = bisect.bisect_right(self._changes, at)
+        return before == 0 or at - self._changes[before - 1] >= seconds * 1e9
+
+    @functools.cached_property
+    def _changes(self) -> list[int]:
+        """When any watched object changed, in order."""
+        lives = (life for lives in self.lives.values() for life in lives)
+        return sorted(event.at for life in lives for event in life.events if not event.initial)
+
+    @functools.cached_property
+    def workload_gone(self) -> bool:
+        """Whether the harness deleted its workload at last, in a phase that passed, and none of it is left."""
+        acts = [mark for mark in self.contents.marks if mark.label in WORKLOAD and mark.state == "end"]
+        last = self.test.phases[-1] if self.test.phases else None
+        asked = bool(acts) and acts[-1].label == "delete" and last is not None and last.outcome == "passed"
+        workload = {
+            (one.resource, one.object)
+            for one in self.all_requests
+            if one.user == self.harness and one.code == HTTPStatus.CREATED
+        }
+        return asked and not any(
+            (resource, life.object) in workload and life.exists(self.end)
+            for resource, lives in self.lives.items()
+            for life in lives
+        )
+
+    @functools.cached_property
+    def settled(self) -> bool:
+        """Whether the operator had time to react after the workload was gone."""
+        return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
