@@ -69,7 +69,7 @@ def add_json(command: argparse._ActionsContainer) -> None:
 
 
 if TYPE_CHECKING:
-    from ..bench.commands import Environment
+    from ..bench.command_context import Environment
 
 
 def add_allow_context(command: argparse.ArgumentParser) -> None:
@@ -101,7 +101,7 @@ def add_environment(command: argparse.ArgumentParser) -> None:
 
 def environment_of(options: argparse.Namespace) -> Environment:
     """Return the environment from the parsed options."""
-    from ..bench.commands import Environment
+    from ..bench.command_context import Environment
 
     return Environment(
         reports=options.reports.absolute(),

@@ -122,13 +122,13 @@ def _add_bisect(commands: Any) -> None:
 
 
 def _bisect(bisect: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    from ..bench import commands
+    from ..bench.bisect_command import BisectWanted, resume_bisect, run_bisect
 
     color = sys.stdout.isatty()
     if options.resume is not None:
         options.names = options.range
         _refuse_beside_resume(options, bisect, "range", "skip")
-        return commands.resume_bisect(
+        return resume_bisect(
             options.resume,
             options.reports.absolute(),
             skipped=options.skip,
@@ -145,7 +145,7 @@ def _bisect(bisect: argparse.ArgumentParser, options: argparse.Namespace) -> int
     if options.skip:
         raise UsageError("--skip is for a search that was begun", next_step="Use it with --resume.")
     good, bad, *names = options.range
-    wanted = commands.BisectWanted(
+    wanted = BisectWanted(
         good=good,
         bad=bad,
         names=names,
@@ -158,9 +158,7 @@ def _bisect(bisect: argparse.ArgumentParser, options: argparse.Namespace) -> int
         profiles=not options.no_profile,
         max_contention=options.max_contention,
     )
-    return commands.run_bisect(
-        wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color
-    )
+    return run_bisect(wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color)
 
 
 def _add_backends(commands: Any) -> None:
@@ -212,12 +210,12 @@ def _add_sweep(commands: Any) -> None:
 
 
 def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    from ..bench import commands
+    from ..bench.compare_command import CompareWanted, resume_compare, run_compare
 
     color = sys.stdout.isatty()
     if options.resume is not None:
         _refuse_beside_resume(options, compare)
-        return commands.resume_compare(
+        return resume_compare(
             options.resume,
             options.reports.absolute(),
             fail_on=options.fail_on,
@@ -226,7 +224,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
             write=write,
             color=color,
         )
-    wanted = commands.CompareWanted(
+    wanted = CompareWanted(
         names=options.names,
         values=options.set,
         other=options.set_b,
@@ -249,9 +247,7 @@ def _compare(compare: argparse.ArgumentParser, options: argparse.Namespace) -> i
         allow_different=options.allow_different,
         yes=options.yes,
     )
-    return commands.run_compare(
-        wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color
-    )
+    return run_compare(wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color)
 
 
 def _backends(options: argparse.Namespace) -> int:
@@ -268,12 +264,12 @@ def _backends(options: argparse.Namespace) -> int:
 
 
 def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    from ..bench import commands
+    from ..bench.sweep_command import SweepWanted, resume_sweep, run_sweep
 
     color = sys.stdout.isatty()
     if options.resume is not None:
         _refuse_beside_resume(options, sweep, "check")
-        return commands.resume_sweep(
+        return resume_sweep(
             options.resume,
             options.reports.absolute(),
             checks=options.check,
@@ -283,7 +279,7 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
             write=write,
             color=color,
         )
-    wanted = commands.SweepWanted(
+    wanted = SweepWanted(
         names=options.names,
         values=options.set,
         parameters=options.param,
@@ -292,9 +288,7 @@ def _sweep(sweep: argparse.ArgumentParser, options: argparse.Namespace) -> int:
         fail_on=options.fail_on,
         yes=options.yes,
     )
-    return commands.run_sweep(
-        wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color
-    )
+    return run_sweep(wanted, environment_of(options), json=options.json, stream=sys.stderr, write=write, color=color)
 
 
 def _refuse_beside_resume(options: argparse.Namespace, command: argparse.ArgumentParser, *others: str) -> None:

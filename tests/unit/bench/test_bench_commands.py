@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
 from pytest_grovescale.bench import target_test
-from pytest_grovescale.bench.commands import Environment, operator_of
+from pytest_grovescale.bench.command_context import Environment, operator_of
 from pytest_grovescale.bench.compare import so_far
 from pytest_grovescale.bench.driver import own_cluster_arguments
 from pytest_grovescale.bench.from_results import WEAKER, compare_recorded, pairs_in
