@@ -68,6 +68,9 @@ RESTLESS = "restless"
 KEEP_FAILED = "keep-failed"
 WAIT_GONE = "wait-gone"
 OTHER_HASH = "other-hash"
+COUNT_HASH = "count-hash"
+MISSED_DELETES = "missed-deletes"
+NO_DRIFT = "no-drift"
 WAKE_ALL = "wake-all"
 HISTORY = "history"
 
@@ -139,6 +142,9 @@ KNOWN: Mapping[str, str] = {
     KEEP_FAILED: "a pod that has failed still counts, and none takes its place",
     WAIT_GONE: "a pod that is being deleted still counts: another takes its place once it is gone",
     OTHER_HASH: "pod templates have another hash than other versions of the operator give them",
+    COUNT_HASH: "the hash of pod templates covers the number of replicas: scaling replaces the pods that stay",
+    MISSED_DELETES: "a pod that is deleted wakes no reconcile",
+    NO_DRIFT: "what others change in a PodClique stays: it is compared again only when its PodCliqueSet changes",
     WAKE_ALL: "each event of a pod, whatever changed, has all PodCliques reconciled",
     HISTORY: "each reconcile of a PodClique appends a line to an annotation of it",
 }

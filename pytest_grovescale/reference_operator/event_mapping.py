@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from . import naming
 from .caches import Caches
-from .defects import HOT_LOOP, RESTLESS, WAKE_ALL, Defects
+from .defects import HOT_LOOP, MISSED_DELETES, RESTLESS, WAKE_ALL, Defects
 from .naming import compute
 from .objects import Object, Pod, PodClique, PodCliqueSet, PodGang, ScalingGroup
 from .store import Handler, Store
@@ -39,7 +39,7 @@ def connect(caches: Caches, sets: WorkQueue, cliques: WorkQueue, groups: WorkQue
     _set_events(caches, sets, cliques, groups, status_wakes=HOT_LOOP in defects)
     _clique_events(caches, wake, cliques, groups, annotations_wake=RESTLESS in defects)
     _group_events(caches, wake, groups)
-    _pod_events(caches, wake, cliques, wakes_all=WAKE_ALL in defects)
+    _pod_events(caches, wake, cliques, wakes_all=WAKE_ALL in defects, misses_deletes=MISSED_DELETES in defects)
     _gang_events(caches, wake, cliques)
     infrastructure: tuple[Store[Any], ...] = (
         caches.services.store,
@@ -160,7 +160,7 @@ def _group_events(caches: Caches, wake: Wake, groups: WorkQueue) -> None:
     _own_events(caches.groups.store, groups, _spec_changed, and_then=owners)
 
 
-def _pod_events(caches: Caches, wake: Wake, cliques: WorkQueue, *, wakes_all: bool) -> None:
+def _pod_events(caches: Caches, wake: Wake, cliques: WorkQueue, *, wakes_all: bool, misses_deletes: bool) -> None:
     doomed = caches.pods.store.doomed
 
     def handle(old: Pod | None, new: Pod | None) -> None:
@@ -171,7 +171,8 @@ def _pod_events(caches: Caches, wake: Wake, cliques: WorkQueue, *, wakes_all: bo
         for other in caches.cliques.store if wakes_all else ():
             cliques.add(other.key)
         clique = pod.metadata.labels.get(naming.PODCLIQUE)
-        if clique is None:
+        # Defect missed-deletes.
+        if clique is None or (misses_deletes and (new is None or doomed(new))):
             return
         key = f"{pod.namespace}/{clique}"
         if old is None or new is None or doomed(old) != doomed(new):

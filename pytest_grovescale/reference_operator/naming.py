@@ -87,14 +87,17 @@ class SetHashes(msgspec.Struct, frozen=True):
 class TemplateHashes:
     """Hashes by uid and generation of the set."""
 
-    def __init__(self, salt: str = "") -> None:
+    def __init__(self, salt: str = "", *, with_replicas: bool = False) -> None:
+        """``salt``, ``with_replicas``: text, and number, that make the hashes others."""
         self._salt = salt
+        self._with_replicas = with_replicas
         self._known: dict[str, tuple[int, SetHashes]] = {}
 
     def of(self, pcs: PodCliqueSet) -> SetHashes:
         known = self._known.get(pcs.uid)
         if known is None or known[0] != pcs.metadata.generation:
-            known = pcs.metadata.generation, compute(pcs, self._salt)
+            salt = f"{self._salt}{pcs.spec.replicas}" if self._with_replicas else self._salt
+            known = pcs.metadata.generation, compute(pcs, salt)
             self._known[pcs.uid] = known
         return known[1]
 

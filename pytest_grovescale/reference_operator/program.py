@@ -13,7 +13,7 @@ from .api_client import METADATA_ONLY, ApiClient, rate_limiter
 from .caches import Cached, Caches
 from .controller import Controller, Result
 from .counts import Counts
-from .defects import EARLY_RETRY, EVENT_DROP, LEAK, METRICS_STALL, OTHER_HASH, PORT_MOVE
+from .defects import COUNT_HASH, EARLY_RETRY, EVENT_DROP, LEAK, METRICS_STALL, OTHER_HASH, PORT_MOVE
 from .flawed_reconciles import FlawedReconciles
 from .informer import WATCH_LASTS_S, Informer
 from .leader_election import Leadership
@@ -55,8 +55,9 @@ class Operator:
         writer = Writer(self._api, counts, settings.defects)
         selection = PodSelection(caches, counts, settings.switches, settings.defects, self._api)
         timing = StatusTiming(settings.status_interval, counts, skip_noop=settings.switches.skip_noop_status)
-        # Defect other-hash: another version of the operator, which hashes templates in another way.
-        hashes = TemplateHashes("x" if OTHER_HASH in settings.defects else "")
+        # Defect other-hash: another version of the operator, which hashes templates in another way; defect count-hash.
+        salt = "x" if OTHER_HASH in settings.defects else ""
+        hashes = TemplateHashes(salt, with_replicas=COUNT_HASH in settings.defects)
         sets = SetReader(caches, counts)
         workshop = Workshop(caches, writer, counts, hashes, settings, lambda: self._set_controller)
         self._steps = workshop.steps

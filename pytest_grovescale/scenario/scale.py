@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 import warnings
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
@@ -129,9 +131,10 @@ class Scale:
             self._test.unprofiled[name] = phase.profiler
         return Phase(phase)
 
-    def cycles(self, n: int = 6, *, warm_up: int = 1) -> Iterator[int]:
+    def cycles(self, n: int = 6, *, duration: str | float | None = None, warm_up: int = 1) -> Iterator[int]:
         """Yield 1 to ``n``: ``for cycle in scale.cycles(6):`` deploys a workload and deletes it again, in phases.
 
+        ``duration``: further cycles begin until so long, such as ``30m``, is over.
         After each cycle the operator is measured at rest: memory, threads, files, connections, watches, series. What
         grows from cycle to cycle after the first ``warm_up`` is a finding (`cycles`), which one cycle cannot show.
         Phases of later cycles get the cycle's number: ``deploy``, ``deploy (cycle 2)``, and so on.
@@ -141,9 +144,12 @@ class Scale:
                 f"scale.cycles({n}, warm_up={warm_up}): too few for a slope",
                 next_step=f"Make at least {_LEAST_CYCLES} cycles after those that warm up.",
             )
+        end = time.monotonic() + durations.seconds(0 if duration is None else duration)
         self._test.begin_cycles(warm_up)
         try:
-            for number in range(1, n + 1):
+            for number in itertools.count(1):
+                if number > n and time.monotonic() >= end:
+                    break
                 self._test.cycle = number
                 yield number
                 self._test.end_cycle()

@@ -131,15 +131,9 @@ def operator_upgrade(
             scale.restart_operator(to)
             upgrade.hold(hold)
         _check_writes(scale, "upgrade", writes)
-        kept = {pod["metadata"]["uid"] for pod in _pods(scale)}
-        lost = [disruption.name(pod) for pod in before if pod["metadata"]["uid"] not in kept]
-        if recreated is not None and len(lost) > recreated:
-            raise PhaseError(
-                f"upgrade: {len(lost):,} of {len(before):,} pods were replaced, allowed are {recreated:,}: "
-                + ", ".join(lost[:3])
-                + ", …" * (len(lost) > 3),
-                next_step="Compare what the two versions write into the pod template, or allow it: recreated=….",
-            )
+        _check_recreated(
+            scale, "upgrade", before, recreated, "Compare what the two versions write into the pod template"
+        )
         scale.wait_idle()
 
 
@@ -168,12 +162,14 @@ def scale_up_and_down(
     *,
     replicas: Sequence[int],
     ready: Callable[[int], Milestones],
+    recreated: int | None = 0,
     **ends: Unpack[Ends],
 ) -> None:
     """Deploy at the first number of replicas, then set each further one: phases ``deploy``, ``scale to 20``, ….
 
     The template has the first number. ``ready``: replicas → milestones. Shows work that grows with all objects instead
-    of the new ones, and pods that are replaced although only their number changed.
+    of the new ones. Only the number changes: more than ``recreated`` pods that others take the place of fail the
+    test (None: not checked): a hash over the whole spec.
     """
     if len(replicas) < 2:
         raise UsageError(
@@ -181,16 +177,31 @@ def scale_up_and_down(
         )
     with _deployed(scale, workload, ready=ready(replicas[0]), **ends) as timeout:
         for number in replicas[1:]:
+            before = _pods(scale)
             with scale.phase(f"scale to {number}", timeout=timeout) as change:
                 _declare(change, ready(number))
                 workload.scale(number)
             scale.wait_idle()
+            where = "Find what of the pod template changes with the number"
+            _check_recreated(scale, f"scale to {number}", before, recreated, where, scaled=True)
 
 
-def soak(scale: Scale, workload: Workload, *, cycles: int = 6, **course: Unpack[Course]) -> None:
-    """Deploy and delete several times. Shows what grows with each cycle: memory, goroutines, files, watches, series."""
-    for _ in scale.cycles(cycles):
-        with _deployed(scale, workload, idle=False, **course):
+def soak(
+    scale: Scale,
+    workload: Workload,
+    *,
+    cycles: int = 6,
+    duration: str | float | None = None,
+    rate: float | None = None,
+    **course: Unpack[Course],
+) -> None:
+    """Deploy and delete again and again: so many ``cycles``, and more until ``duration`` (``"30m"``) is over.
+
+    ``rate``: objects a second, None for all at once. Shows what grows with each cycle, by its slope with an interval:
+    memory, goroutines, files, watches, series.
+    """
+    for _ in scale.cycles(cycles, duration=duration):
+        with _deployed(scale, workload, rate=rate, idle=False, **course):
             pass
 
 
@@ -314,16 +325,22 @@ def second_writer(
     *,
     kind: str,
     change: Mapping[str, Any],
+    restored: Milestones | None = None,
     hold: str | float = "15s",
     **course: Unpack[Course],
 ) -> None:
     """Merge-patch all objects of a kind that the operator makes, once, as a user may: phase ``overwritten``.
 
+    ``restored``: milestones of a phase of that name, for a change of what is the operator's own: that it is as before.
     Shows an operator that takes no notice, one that overwrites without end, and writes that are lost.
     """
-    with _deployed(scale, workload, **course) as timeout, scale.phase("overwritten", timeout=timeout) as overwritten:
-        scale.run(disruption.overwrite(scale.client, kind, scale.namespace, change))
-        overwritten.hold(hold)
+    with _deployed(scale, workload, **course) as timeout:
+        with scale.phase("overwritten", timeout=timeout) as overwritten:
+            scale.run(disruption.overwrite(scale.client, kind, scale.namespace, change))
+            overwritten.hold(hold)
+        if restored is not None:
+            with scale.phase("restored", timeout=timeout) as again:
+                _declare(again, restored)
 
 
 @contextlib.contextmanager
@@ -358,6 +375,26 @@ def _check_writes(scale: Scale, phase: str, most: int | None) -> None:
     if most is not None:
         for verb in _WRITES:
             scale.check(ApiRequests(phase, verb, max=most))
+
+
+def _check_recreated(
+    scale: Scale, phase: str, before: Sequence[Object], most: int | None, where: str, *, scaled: bool = False
+) -> None:
+    """Raise where more pods were replaced than allowed; ``where``: where to look for the reason.
+
+    ``scaled``: their number has changed, and of fewer pods those that went have no others in their place.
+    """
+    there = {pod["metadata"]["uid"] for pod in _pods(scale)}
+    known = {pod["metadata"]["uid"]: disruption.name(pod) for pod in before}
+    lost = [name for uid, name in known.items() if uid not in there]
+    number = min(len(lost), len(there - known.keys())) if scaled else len(lost)
+    if most is not None and number > most:
+        raise PhaseError(
+            f"{phase}: {number:,} of {len(before):,} pods were replaced, allowed are {most:,}: "
+            + ", ".join(lost[:3])
+            + ", …" * (len(lost) > 3),
+            next_step=f"{where}, or allow it: recreated=….",
+        )
 
 
 def _pods(scale: Scale) -> list[Object]:

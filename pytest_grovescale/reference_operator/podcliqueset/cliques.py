@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from .. import naming
-from ..defects import NOOP_WRITES, SLOW_DELETE
+from ..defects import NO_DRIFT, NOOP_WRITES, SLOW_DELETE
 from ..objects import CliqueTemplate, PodClique, PodCliqueSet
 from ..owned import Body, clique_body, clique_labels, clique_patch, pods_differ, starts_after
 from .component import Workshop, replica_of
@@ -40,6 +40,7 @@ class Cliques:
         self._bodies: dict[str, tuple[int, dict[tuple[int, str], Body]]] = {}
         self._compared: dict[str, dict[str, _Found]] = {}
         """By uid of the set and name of the clique: the last comparison, valid until either changes."""
+        self._no_drift = NO_DRIFT in workshop.settings.defects
         self._noop_writes = NOOP_WRITES in workshop.settings.defects
 
     async def sync(self, pcs: PodCliqueSet) -> float | None:
@@ -76,7 +77,9 @@ class Cliques:
         """Compare a clique with its desired state, once per version of both: pod specs are long."""
         compared = self._compared.setdefault(pcs.uid, {})
         known = compared.get(clique.name)
-        if known is None or known.clique is not clique or known.wanted is not wanted:
+        # Defect no-drift: what was as wanted once is taken to be so.
+        changed = known is None or (known.clique is not clique and not (self._no_drift and known.patch is None))
+        if known is None or changed or known.wanted is not wanted:
             outdated = pods_differ(clique, template, wanted["metadata"]["labels"])
             patch = clique_patch(clique, wanted, template, with_pods=True)
             known = compared[clique.name] = _Found(clique, wanted, template, outdated, patch)
