@@ -17,9 +17,12 @@ from ..result import SEVERITIES, Finding, TestResult
 from ..run_metrics import WINDOW
 from . import (
     amplification,
+    children,
     churn,
+    conditions,
     credentials,
     cycles,
+    dead_times,
     fault_recovery,
     gauges,
     growing_objects,
@@ -56,6 +59,8 @@ _MODULES = (
     initial_state,
     cycles,
     stale_status,
+    children,
+    conditions,
     ownership,
     growing_objects,
     churn,
@@ -68,6 +73,7 @@ _MODULES = (
     credentials,
     operator_log,
     workers,
+    dead_times,
     pacing,
     idle_work,
     noop_work,
@@ -81,6 +87,7 @@ _MODULES = (
 _OF_COST = (
     churn,
     workers,
+    dead_times,
     pacing,
     idle_work,
     noop_work,

@@ -6,14 +6,15 @@ operator grow with all objects that ever were.
 An operator runs for months. What grows with each object that ever existed ends in a Prometheus without memory, or in
 an operator that is killed for its own.
 
-No false alarm: requests count from a second after their object was gone on, and of those only what came again and again
-while nothing changed. A series counts when a label's value is the name or UID of an object that is gone; descriptors
-and threads count from a growth on that no pool of connections explains, and only in proportion to the objects, or where
-no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole run by twice that:
-a pool grows by as many as are under way at once, and no further; watches are
-those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for each object.
-Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection while the workload
-was being deleted, and only where it is twice that of the start and never was more: caches shrink with their objects.
+No false alarm: lists count from a second after the last object was gone on, ten, and three for ten objects: no poll for
+all of them is so frequent. Requests for one object count from a second after it was gone on, and of those only what
+came again and again while nothing changed. A series counts when a label's value is the name or UID of an object that is
+gone; descriptors and threads count from a growth on that no pool of connections explains, and only in proportion to the
+objects, or where no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole
+run by twice that: a pool grows by as many as are under way at once, and no further; watches are those that the audit
+log shows to begin and not to end, and an operator has a few for each kind, not for each object. Of memory only what
+Go's collector found in use counts (its next goal, by GOGC), after a collection while the workload was being deleted,
+and only where it is twice that of the start and never was more: caches shrink with their objects.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ _IN_ALL = 2.0
 
 _LEAST_ASKED = 3
 
+_LEAST_POLLS = 10
+_POLLS_PER_OBJECT = 0.3
+
 _LEAST_WATCHES = 5
 _WATCHES_PER_OBJECT = 0.1
 
@@ -80,6 +84,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _heap(seen, target, after)
     if seen.settled:
         yield from _asked(seen)
+        yield from _polls(seen)
         yield from _watches(seen)
         yield from _held(seen)
 
@@ -108,6 +113,27 @@ def _asked(seen: Observed) -> Iterator[Finding]:
                 evidence=(_shown_object(objects[0]),),
                 check="noop_reads(max=0)",
             )
+
+
+def _polls(seen: Observed) -> Iterator[Finding]:
+    """Yield the lists that went on in proportion to the objects after the last of them was gone."""
+    gone = [at for at in seen.went if at < seen.end]
+    if not gone:
+        return
+    begin = gone[-1] + QUIET_NS
+    lists = Counter(
+        one.what for one in seen.requests_in(begin, seen.end) if one.verb in ("list", "get") and not one.name
+    )
+    what, number = max(lists.items(), key=lambda one: one[1], default=("", 0))
+    if number >= max(_LEAST_POLLS, _POLLS_PER_OBJECT * seen.objects):
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"the operator goes on to {what} after all objects of the workload are gone: {number:,} times in"
+            f" {(seen.end - begin) / 1e9:.1f} s, for {seen.objects:,} objects that were: what polls for each of them"
+            " does not end with it",
+            check="idle_requests(max=0)",
+        )
 
 
 def _shown_object(of: ObjectId) -> str:

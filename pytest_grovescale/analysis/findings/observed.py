@@ -115,7 +115,7 @@ class Observed(ObservedObjects):
                 for one in self.all_requests
                 if one.changes
                 and one.user != self.operator
-                and _matters(one)
+                and matters(one)
                 and not (one.verb == "delete" and self.creations[one.resource, one.object] >= AGAIN)
             ]
             + [mark.at for mark in self.contents.marks if mark.label in WORKLOAD]
@@ -133,14 +133,14 @@ class Observed(ObservedObjects):
         end = self.workload_deleted or self.end
         moments = [at for at in self._changes_by_others if self.begin <= at < end]
         moments += [at for touch in self.touches for at in (touch.start, touch.end) if at < end]
-        busy = [(span.start, self._reached(span)) for span in self.spans if span.phase.milestones]
+        busy = [(span.start, self.reached(span)) for span in self.spans if span.phase.milestones]
         edges = sorted([self.begin, *moments, *(at for pair in busy for at in pair if at < end), end])
         pairs = ((before + QUIET_NS, after) for before, after in itertools.pairwise(edges))
         inside = [pair for pair in pairs if pair[0] < pair[1]]
         return [pair for pair in inside if not any(start <= pair[0] < until for start, until in busy)]
 
     @staticmethod
-    def _reached(span: Span) -> int:
+    def reached(span: Span) -> int:
         """Return when the last milestone of a phase was reached; its end, where one was not."""
         met = [one.observed_s for one in span.phase.milestones if one.met and one.observed_s is not None]
         return span.start + round(max(met) * 1e9) if len(met) == len(span.phase.milestones) else span.end
@@ -233,6 +233,6 @@ class Observed(ObservedObjects):
         return sorted(long, key=lambda window: window.start - window.end)
 
 
-def _matters(one: Sent) -> bool:
+def matters(one: Sent) -> bool:
     """Return whether a change by someone else can give the operator work: heartbeats of nodes and leaders do not."""
     return one.category == "object" and one.resource not in ("nodes", "namespaces", "serviceaccounts")

@@ -1,4 +1,4 @@
-"""A recording's objects as rules read them: who owns whom, who made them, when they came, changed and went."""
+"""A recording's objects as rules read them: their owners and makers, when they came, changed and went."""
 
 from __future__ import annotations
 

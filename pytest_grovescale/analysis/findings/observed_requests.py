@@ -30,7 +30,7 @@ _SLOWED = 0.5
 
 
 class ObservedRequests:
-    """What was asked of the API server in one test, by whom and when. Everything is computed at first use, once."""
+    """The requests to the API server in one test, with users and times. Everything is computed at first use, once."""
 
     def __init__(self, contents: Contents, test: TestResult, faults: ApiFaults, *, calm: bool = False) -> None:
         """``faults``: between operator and API server; ``calm``: see only the time in which none were in force."""

@@ -66,7 +66,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for rule in (_paced, _paced_by_owner, _one_by_one):
         found = (one for span, groups in written for one in rule(seen, span, groups))
         yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
-    yield from _late(seen)
+    yield from late(seen)
     yield from _unserved(seen)
 
 
@@ -237,7 +237,8 @@ def _descending(order: Sequence[Sent]) -> bool:
     return len(numbers) == len(order) and numbers == sorted(numbers, reverse=True)
 
 
-def _late(seen: Observed) -> Iterator[Finding]:
+def late(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects a finalizer held for nothing."""
     # A client's limit holds in all phases, whichever shows it.
     if any(rate_limited(span) for span in seen.spans):
         return

@@ -4,9 +4,12 @@ Two controllers of one operator, or the operator and something else (an autoscal
 and do not know of each other; each write wakes the other one. Server-side apply names such conflicts
 (https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts); plain updates and merge patches do not.
 
+An operator that writes an object as a whole, from a copy of its cache, takes back what others wrote in between.
+
 No false alarm: fields of labels, annotations and spec count, which say what is wanted; a status may rightly return to
 an earlier value. A field has to return to its value before three times on one object, or twice on each of three, and
-the operator has to be one of its writers.
+the operator has to be one of its writers. What it took back counts from the first time on where it is the annotation
+by which the harness triggers or touches, which no other program knows.
 """
 
 from __future__ import annotations
@@ -24,12 +27,16 @@ _ON_ONE = 3
 _ON_EACH = 2
 _OBJECTS = 3
 _WANTED = ("metadata.", "spec.")
+_OF_HARNESS = "metadata.annotations.grovescale.io/"
+_ALL = "metadata.annotations"
+"""Path of the annotations of an object that had none."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind and field that goes back and forth."""
     if not seen.operator or not seen.log_whole:
         return
+    yield from _taken_back(seen)
     for _, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
         for life in lives:
@@ -42,6 +49,25 @@ def findings(seen: Observed) -> Iterator[Finding]:
             times, most = max(found, key=lambda one: one[0])
             if times >= _ON_ONE or often >= _OBJECTS:
                 yield _finding(seen, path, often, times, most)
+
+
+def _taken_back(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of which the operator took back annotations of the harness."""
+    for resource, lives in sorted(seen.lives.items()):
+        undone = [
+            life
+            for life in lives
+            if seen.updates(life) > seen.own_updates(life) > 0
+            and any(path.startswith(_OF_HARNESS) or path == _ALL for path in _returns(seen, life))
+        ]
+        if undone:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"the operator took back an annotation that someone else had written, of {len(undone):,}"
+                f" {resource}: it writes objects as a whole, from an older copy, or removes what it does not know",
+                evidence=(f"{undone[0].namespace}/{undone[0].name}".lstrip("/"),),
+            )
 
 
 def _returns(seen: Observed, life: Life) -> Counter[str]:

@@ -13,10 +13,11 @@ No false alarm: at the end of two idle seconds or more, or of a phase that made 
 being deleted and have not changed in them, and of kinds whose status the operator itself writes. Numbers of pods are
 held only against pods that the object owns directly, and only under their usual names; a number of ready or available
 things with another name only where all pods below the object are Ready, a number of its spec is theirs, and it is
-neither that nor a number of its children. A status is ahead where it was written before the first pod below the object
-became Ready by the API server's own order of writes, so that no delay of a watch can matter. It is late where the
-median of five changes, each the next one after a child's, is over a second for a kind that the operator does not watch,
-and over three for others, on a machine that nothing else slowed down.
+neither that nor a number of its children. A condition or phase counts where no pod below an object that is called ready
+is Ready, or all are of one that is not, as many as a number of its spec. A status is ahead where it was written before
+the first pod below the object became Ready by the API server's own order of writes, so that no delay of a watch can
+matter. It is late where the median of five changes, each the next one after a child's, is over a second for a kind that
+the operator does not watch, and over three for others, on a machine that nothing else slowed down.
 """
 
 from __future__ import annotations
@@ -51,6 +52,10 @@ _READY_STATES = {
     "status.conditions[type=Available].status": "True",
     "status.phase": "Ready",
 }
+_PHASE = "status.phase"
+_NOT_READY_PHASES = frozenset(
+    {"Pending", "Creating", "Progressing", "Deploying", "Provisioning", "NotReady", "Unknown"}
+)
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -85,7 +90,7 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         wanted, observed = (numbers.get(path) for path in _GENERATION)
         if isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted:
             wrong[_GENERATION[1]].append(f"{life.name} has {observed}, and generation {wanted}")
-        for path, text in _of_its_own_name(seen, life, window):
+        for path, text in [*_of_its_own_name(seen, life, window), *_contradicts(seen, life, window)]:
             if path not in _REPLICAS:
                 wrong[path].append(text)
         if _READY_PODS not in numbers and _PODS not in numbers:
@@ -127,6 +132,26 @@ def _of_its_own_name(seen: Observed, life: Life, window: Window) -> Iterator[tup
     for path in fields:
         if numbers[path] not in plausible:
             yield path, f"{life.name} has {numbers[path]}, and {len(pods)} pods, all of them Ready"
+
+
+def _contradicts(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:
+    """Yield (path, in words) for each condition and phase that the pods below an object contradict, all of them."""
+    numbers = life.numbers(window.end)
+    said = {path: numbers[path] for path in _READY_STATES if path in numbers}
+    if not said:
+        return
+    pods = [one for one in seen.below(life) if one.resource == "pods" and one.exists(window.end)]
+    if not pods or any(pod.deleting(window.end) or pod.changed_in(window.start, window.end) for pod in pods):
+        return
+    ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in pods)
+    wanted = {number for path, number in numbers.items() if path.startswith("spec.")}
+    for path, value in said.items():
+        says_ready = value == _READY_STATES[path]
+        says_not = value in (_NOT_READY_PHASES if path == _PHASE else ("False", "Unknown"))
+        if says_ready and not ready:
+            yield path, f"{life.name} says {value}, and none of its {len(pods):,} pods is Ready"
+        elif says_not and ready == len(pods) and len(pods) in wanted:
+            yield path, f"{life.name} says {value}, and its {len(pods):,} pods are Ready, as many as its spec wants"
 
 
 def _behind(seen: Observed, written: set[str]) -> Iterator[Finding]:

@@ -162,8 +162,15 @@ def test_objects_made_for_nothing(how: str) -> None:
     assert [one.severity for one in churned] == {"operator": ["waste"], "collector": ["defect"]}.get(how, [])
 
 
+def nodes_at_work(sim: Simulation) -> None:
+    """Nodes write what their pods do until the operator says that they are ready: nothing stands still."""
+    for ms in range(600, 3000, 400):
+        sim.request(ms, user="kwok", verb="patch", resource="pods", subresource="status", namespace="t", name="pod-0")
+
+
 def idle_cpu(sim: Simulation) -> None:
     """The operator uses a twentieth of a core in every phase."""
+    nodes_at_work(sim)
     for index, (at, order, record) in enumerate(sim.items):
         if isinstance(record, rec.CpuRead) and record.process == "operator":
             used = record.cpu_ns // 8
@@ -499,6 +506,7 @@ def test_a_heap_that_stays_where_no_reconciles_are_counted() -> None:
 
 def cycled(sim: Simulation, values: list[int], field: str = "rss_bytes", *, warm_up: int = 1) -> None:
     """The operator is measured at rest before the first cycle and after each."""
+    nodes_at_work(sim)
     sim.add(rec.Mark(at=sim.at(20), label=rec.CYCLES, count=warm_up))
     for number, value in enumerate(values):
         ms = 30 + 800 * number

@@ -1,0 +1,143 @@
+"""Objects whose children, or whose numbers of them, are not as those of their like, while nothing changes.
+
+What happens to one of thirty is what a user reports and no test repeats: an event that came while a cache was behind,
+a name that two owners compute alike, a count that two workers write at the same time. All objects of a workload are
+made from one template, so that the many say what the few lack.
+
+No false alarm: only at the end of two idle seconds or more, or of a phase that made no progress; of objects that are
+not being deleted and, as their children, have not changed in that time; and only children that the operator made. A
+number counts as that of the children where it is for four of five owners, five or more, or was for all at another
+such time, of three children or more; a number of children without such a field has to be the same for four of five, and
+what has none, where the others have some, is a defect. Other differences are a note: a workload may be of two sizes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ..result import Finding
+from .evidence import Life, Window
+from .observed import Observed
+
+ID = "children"
+
+_LEAST = 5
+_MOST = 0.8
+_FEW_OWNERS = 3
+"""Children of one owner from which on a number that equals theirs does not by chance."""
+_SHOWN = 3
+
+
+class _Family(NamedTuple):
+    """Owners of one kind at the end of a window, with the number of their children of one kind."""
+
+    window: Window
+    owners: str
+    kind: str
+    counts: Sequence[tuple[Life, int]]
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind of children of which some owners have another number, and each wrong number."""
+    if not seen.operator:
+        return
+    families = [one for window in [*seen.idle_windows, *seen.stalls] for one in _families(seen, window)]
+    by_kind: dict[tuple[str, str], list[_Family]] = defaultdict(list)
+    for one in families:
+        by_kind[one.owners, one.kind].append(one)
+    for _, found in sorted(by_kind.items()):
+        wrong = list(_wrong_numbers(found))
+        yield from wrong
+        if not wrong:
+            yield from _odd_ones(found)
+
+
+def _families(seen: Observed, window: Window) -> Iterator[_Family]:
+    for resource, lives in sorted(seen.lives.items()):
+        owners = [
+            life
+            for life in lives
+            if life.exists(window.end)
+            and not life.deleting(window.end)
+            and not life.changed_in(window.start, window.end)
+        ]
+        counted: list[tuple[Life, Counter[str]]] = []
+        unsettled: set[str] = set()
+        for life in owners:
+            counts: Counter[str] = Counter()
+            for child in seen.children.get(life.uid, ()):
+                if child.exists(window.end) and not child.deleting(window.end) and seen.made_by_operator(child):
+                    counts[child.resource] += 1
+                if child.changed_in(window.start, window.end):
+                    unsettled.add(child.resource)
+            counted.append((life, counts))
+        kinds = {kind for _, counts in counted for kind in counts}
+        for kind in sorted(kinds - unsettled):
+            yield _Family(window, resource, kind, [(life, counts[kind]) for life, counts in counted])
+
+
+def _wrong_numbers(found: Sequence[_Family]) -> Iterator[Finding]:
+    """Yield each field that is the number of children for most owners, or was for all, and is not for some."""
+    at_rest = [(one, _fields(one)) for one in found]
+    right_once = {
+        path
+        for one, fields in at_rest
+        for path, numbers in fields.items()
+        if len(numbers) == len(one.counts)
+        and all(number == count for _, count, number in numbers)
+        and max(count for _, count, _ in numbers) >= _FEW_OWNERS
+    }
+    reported: set[str] = set()
+    for one, fields in at_rest:
+        for path, numbers in sorted(fields.items()):
+            wrong = [row for row in numbers if row[1] != row[2]]
+            usual = len(numbers) >= _LEAST and len(numbers) - len(wrong) >= _MOST * len(numbers)
+            if not wrong or path in reported or not (usual or path in right_once):
+                continue
+            reported.add(path)
+            texts = [f"{life.name} has {number}, and {count} {one.kind}" for life, count, number in wrong]
+            wanted = path.startswith("spec.")
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=(
+                    f"{len(wrong):,} {one.owners} have another number of {one.kind} than their {path}"
+                    if wanted
+                    else f"{path} of {len(wrong):,} {one.owners} is not their number of {one.kind}"
+                )
+                + f" while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}: {texts[0]}",
+                evidence=(*texts[1:_SHOWN], f"it is for the other {len(numbers) - len(wrong):,}"),
+                check=f'invariant("… == objects(\\"{one.kind}\\")")',
+            )
+
+
+def _fields(family: _Family) -> Mapping[str, list[tuple[Life, int, int]]]:
+    """Return path → (owner, its number of children, the field) for each whole number of spec and status."""
+    found: dict[str, list[tuple[Life, int, int]]] = defaultdict(list)
+    for life, count in family.counts:
+        for path, number in life.numbers(family.window.end).items():
+            if isinstance(number, int) and path.startswith(("spec.", "status.")):
+                found[path].append((life, count, number))
+    return found
+
+
+def _odd_ones(found: Sequence[_Family]) -> Iterator[Finding]:
+    """Yield the owners with fewer or more children than most have, in the first window that shows some."""
+    for one in found:
+        usual, number = Counter(count for _, count in one.counts).most_common(1)[0]
+        odd = [(life, count) for life, count in one.counts if count != usual]
+        if not odd or not usual or number < max(_LEAST, _MOST * len(one.counts)):
+            continue
+        counts = sorted({count for _, count in odd})
+        have = "none" if counts == [0] else " or ".join(str(count) for count in counts)
+        yield Finding(
+            id=ID,
+            severity="defect" if counts == [0] else "note",
+            text=f"{len(odd):,} of {len(one.counts):,} {one.owners} have {have} of the {one.kind} of which the others"
+            f" have {usual} each, while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}",
+            evidence=(", ".join(life.name for life, _ in odd[:_SHOWN]),),
+            check=f'phase.milestone(…, conditions.count("{one.kind}", {usual * len(one.counts)}))',
+        )
+        return

@@ -1,0 +1,147 @@
+"""Conditions and phases of a status that go back and forth, or whose time of transition moves without one.
+
+Who waits for ``Ready`` goes on at the first ``True``, and who alerts on ``False`` pages at the first one: a condition
+that is set before all is known, or by two parts of a reconcile in turn, is wrong in between. ``lastTransitionTime`` is
+the time since when a condition has its status (Kubernetes' API conventions, "Typical status properties":
+https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md); set at each
+write, it says nothing, and makes each write a change.
+
+No false alarm: only kinds whose status the operator itself writes, while they are not being deleted. A value that
+returns counts where neither the object's generation nor anything else of its metadata changed in between, no pod below
+it ceased to be Ready or went, and only the operator wrote it; on three objects and a tenth of the kind, or three
+times on one. A time of transition counts in changes of no condition's status or type, five of them on three objects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from ...recording.conditions import READY_PATH
+from ..result import Finding
+from .evidence import Life
+from .observed import Observed
+
+ID = "conditions"
+
+_OBJECTS = 3
+_SHARE = 0.1
+_ON_ONE = 3
+_LEAST = 5
+_STATES = ("status.phase", "status.state")
+_LIST = "status.conditions"
+_MOVED = f"{_LIST}[].lastTransitionTime"
+_TRANSITION = frozenset({_LIST, f"{_LIST}[]", f"{_LIST}[].status", f"{_LIST}[].type", "status"})
+_PATHS = 8
+"""Paths that a difference has at most: of more, some are not known."""
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind with a condition that returns, and one for its times of transition."""
+    if not seen.operator or not seen.log_whole:
+        return
+    written = {
+        one.resource for one in seen.requests if one.changes and (one.subresource == "status" or one.verb == "update")
+    }
+    for resource in sorted(written & set(seen.lives)):
+        lives = [life for life in seen.lives[resource] if len(life.events) > _OBJECTS - 1 and seen.own_updates(life)]
+        yield from _flapping(seen, resource, lives)
+        yield from _moved(seen, resource, lives)
+
+
+def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
+    returns: dict[str, list[tuple[int, str, Life]]] = defaultdict(list)
+    for life in lives:
+        for path, values in _returned(seen, life).items():
+            returns[path].append((len(values), " → ".join(values[:_OBJECTS]), life))
+    enough = {
+        path: found
+        for path, found in returns.items()
+        if len(found) >= max(_OBJECTS, _SHARE * len(lives)) or max(times for times, _, _ in found) >= _ON_ONE
+    }
+    if not enough:
+        return
+    path, found = max(enough.items(), key=lambda one: (sum(times for times, _, _ in one[1]), one[0]))
+    times, back, life = max(found, key=lambda one: one[0])
+    others = sorted(set(enough) - {path})
+    yield Finding(
+        id=ID,
+        severity="defect",
+        text=f"{path} of {len(found):,} {resource} goes back to a value that it had before, up to {times:,} times,"
+        f" although nothing else changed: back to {back}",
+        evidence=(f"{life.namespace}/{life.name}".lstrip("/"), *([f"so do {', '.join(others[:3])}"] if others else [])),
+        check=f"phase.milestone(…, workload.status({path.rpartition('.')[2]}=…))",
+    )
+
+
+def _returned(seen: Observed, life: Life) -> dict[str, list[str]]:
+    """Return path → the values that it had again, without a reason that the recording shows."""
+    had: dict[str, dict[str | int, int]] = defaultdict(dict)
+    now: dict[str, str | int] = {}
+    back: dict[str, list[str]] = defaultdict(list)
+    reasons: list[int] | None = None
+    end = min(at for at in (seen.end, seen.workload_deleted, life.marked_at) if at is not None)
+    for event in life.events:
+        if event.at >= end:
+            break
+        for path, value in event.numbers.items():
+            if not (path in _STATES or path.startswith(_LIST)) or now.get(path) == value:
+                continue
+            left = had[path].get(value)
+            if left is not None:
+                if reasons is None:
+                    reasons = _reasons(seen, life)
+                if not any(left <= at <= event.at for at in reasons):
+                    back[path].append(str(value))
+            if path in now:
+                had[path][now[path]] = event.at
+            now[path] = value
+    return back
+
+
+def _reasons(seen: Observed, life: Life) -> list[int]:
+    """Return when something changed that may rightly take a condition back, and with what it may have gone on."""
+    found = [event.at for event in life.events if "metadata.generation" in event.numbers]
+    found += [
+        event.at
+        for event in life.events
+        if event.difference is not None and any(path.startswith("metadata") for path in event.difference.paths)
+    ]
+    found += [
+        one.completed
+        for one in seen.writes_by_object.get((life.resource, life.object), ())
+        if one.user != seen.operator
+    ]
+    for pod in seen.below(life):
+        before = ""
+        for event in pod.events:
+            ready = str(event.fields.get(READY_PATH))
+            if event.change == "deleted" or (before == "True" and ready != "True"):
+                found.append(event.at)
+            before = ready
+        if pod.marked_at is not None:
+            found.append(pod.marked_at)
+    return found
+
+
+def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
+    """Yield that times of transition move in changes that are no transition, and that something else is with them."""
+    moved = Counter(
+        life.name
+        for life in lives
+        for event in life.between(seen.begin, seen.end)
+        if event.difference is not None
+        and event.difference.kind == "content"
+        and _MOVED in event.difference.paths
+        and len(event.difference.paths) < _PATHS
+        and not _TRANSITION.intersection(event.difference.paths)
+    )
+    if len(moved) >= _OBJECTS and moved.total() >= _LEAST:
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"{_MOVED} of {len(moved):,} {resource} moved {moved.total():,} times although no condition's status"
+            " changed: it is the time of the write, not of a transition",
+            evidence=(f"{moved.most_common(1)[0][0]}: {moved.most_common(1)[0][1]:,} times",),
+            check="noop_writes(max=0)",
+        )

@@ -1,0 +1,166 @@
+"""Times in which nothing happens although there is work to do: a timer where an event should be.
+
+A fixed delay before the first reconcile, a poll for readiness every few seconds, an event that was missed and is made
+up for by a resync: each looks the same from outside. Nothing changes, nothing runs, and then the operator goes on by
+itself. At any size it adds its length to each deployment, and to each recovery.
+(Watches deliver each change: https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes)
+
+No false alarm: only before a phase's last milestone, in phases that passed and that no trigger makes; in that time the
+operator neither ran nor waited for a core for more than half of it, nothing else slowed it down, its client's own rate
+limit took no part, and no object was written; what ended it was the operator itself. An object's first second counts
+where it is the least of five objects or more, so that no queue explains it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from http import HTTPStatus
+from itertools import pairwise
+from statistics import median, quantiles
+from typing import NamedTuple
+
+from ..result import OPERATOR, Finding
+from . import pacing
+from .evidence import Life, Sent, Span, rate_limited
+from .observed import Observed, matters
+
+ID = "dead-time"
+
+_LEAST_S = 1.5
+_LEAST_SLOWED_S = 5.0
+_FIRST_S = 0.5
+_FIRST_SLOWED_S = 2.0
+_OBJECTS = 5
+_WORKING = 0.25
+"""Cores that it uses or waits for from which on an operator may be at work."""
+
+
+class _Gap(NamedTuple):
+    """A time without a write, ns of the recorder's clock."""
+
+    start: int
+    ended_by: Sent
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended_by.received - self.start) / 1e9
+
+    def working(self, seen: Observed) -> float:
+        return _working(seen, self.start, self.ended_by.received)
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for objects that wait for their first reconcile, else for the phases that stood still."""
+    if not seen.operator or not seen.log_whole:
+        return
+    first = list(_first_acts(seen))
+    yield from first
+    if not first:
+        yield from _gaps(seen)
+
+
+def _first_acts(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of the workload's objects that the operator does nothing for at first, whichever it is."""
+    waits: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    for span in seen.spans:
+        if rate_limited(span) or span.phase.outcome != "passed":
+            continue
+        applied = [one for one in seen.by_harness(span.start, span.end) if one.code == HTTPStatus.CREATED]
+        resources = {one.resource for one in applied}
+        lives = {(life.resource, life.object): life for of in resources for life in seen.lives.get(of, ())}
+        for one in applied:
+            life = lives.get((one.resource, one.object))
+            first = _first_act(seen, life, span) if life is not None else None
+            if first is not None:
+                waits[one.resource, span.phase.name].append((one.completed, first))
+    for (resource, phase), found in sorted(waits.items()):
+        span = next(one for one in seen.spans if one.phase.name == phase)
+        if len(found) < _OBJECTS:
+            continue
+        seconds = [(first - made) / 1e9 for made, first in found]
+        least = quantiles(seconds, n=10)[0]
+        working = _working(seen, min(made for made, _ in found), min(first for _, first in found))
+        if least >= (_FIRST_SLOWED_S if seen.slowed(span) else _FIRST_S) and working < _WORKING:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"the operator does nothing for {resource} in the first {median(seconds):.2g} s after they are"
+                f" made (median of {len(found):,}, nine of ten {least:.2g} s and more): it waits for a timer, or polls",
+                evidence=(f"in {phase}, up to the first of these it used {working:.2g} cores",),
+                check='phase.milestone("…-created", …, max=…)',
+            )
+            return
+
+
+def _first_act(seen: Observed, life: Life, span: Span) -> int | None:
+    """Return when the operator first wrote an object, or made a child of it, in a phase."""
+    times = [
+        one.received
+        for one in seen.writes_by_object.get((life.resource, life.object), ())
+        if one.user == seen.operator and span.start <= one.received < span.end
+    ]
+    for child in seen.below(life):
+        times += [
+            one.received
+            for one in seen.writes_by_object.get((child.resource, child.object), ())
+            if one.user == seen.operator and one.verb == "create"
+        ]
+        times.append(child.begun)
+    return min((at for at in times if at >= life.begun - 1_000_000_000), default=None)
+
+
+def _working(seen: Observed, start: int, end: int) -> float:
+    """Return how many cores the operator used, or waited for, in a time, by the reads that are nearest; 1: unknown."""
+    reads = seen.contents.reads.get(OPERATOR, [])
+    inside = [read for read in reads if start <= read.at <= end]
+    if len(inside) < 2 or inside[-1].at - inside[0].at < (end - start) / 2:
+        before = [read for read in reads if read.at <= start][-1:]
+        inside = [*before, *inside, *[read for read in reads if read.at >= end][:1]]
+    if len(inside) < 2 or inside[0].pid != inside[-1].pid:
+        return 1.0
+    first, last = inside[0], inside[-1]
+    used = last.cpu_ns - first.cpu_ns + (last.waiting_ns or 0) - (first.waiting_ns or 0)
+    return used / (last.at - first.at)
+
+
+def _gaps(seen: Observed) -> Iterator[Finding]:
+    worst: tuple[float, Finding] | None = None
+    held = any(pacing.late(seen))
+    for span in seen.spans:
+        if held and seen.workload_deleted is not None and span.end > seen.workload_deleted:
+            continue  # its finalizers stay: pacing says so
+        if span.phase.outcome != "passed" or span.triggers or not span.phase.milestones or rate_limited(span):
+            continue
+        least = _LEAST_SLOWED_S if seen.slowed(span) else _LEAST_S
+        long = [one for one in _still(seen, span) if one.seconds >= least]
+        gaps = [one for one in long if one.working(seen) < _WORKING]
+        total = sum(one.seconds for one in gaps)
+        if not gaps or (worst is not None and total <= worst[0]):
+            continue
+        longest = max(gaps, key=lambda one: one.seconds)
+        several = f", {len(gaps):,} times, {total:.1f} s in all" if len(gaps) > 1 else ""
+        worst = (
+            total,
+            Finding(
+                id=ID,
+                severity="waste",
+                text=f"in {span.phase.name} nothing changed for {longest.seconds:.1f} s until the operator went on by"
+                f" itself ({longest.ended_by.what}){several}: it waited for a timer, not for an event",
+                evidence=(f"the phase lasted {span.phase.seconds:.1f} s; meanwhile {longest.working(seen):.2g} cores",),
+                check=f'phase.milestone("…", …, max=…)  # of {span.phase.name}',
+            ),
+        )
+    if worst is not None:
+        yield worst[1]
+
+
+def _still(seen: Observed, span: Span) -> Iterator[_Gap]:
+    """Yield the times of a phase, up to its last milestone, without a write, that a write of the operator ended."""
+    until = seen.reached(span)
+    writes = [one for one in seen.changes.between(span.start, until) if matters(one)]
+    last = 0
+    for before, after in pairwise(writes):
+        last = max(last, before.completed)
+        if after.user == seen.operator and after.received > last:
+            yield _Gap(last, after)
