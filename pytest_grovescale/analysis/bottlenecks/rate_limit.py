@@ -51,6 +51,8 @@ _LONG_S = 1.0
 """Seconds after which a running reconcile counts as waiting for something."""
 _BUSY_CORES = 0.8
 """Cores of demand from which an operator may be paced by its CPU."""
+_MOST_VERBS = 0.9
+"""Share of a resource's requests from which those of one verb are taken to be all that its limiter let through."""
 _CLOSED_LOOP = 0.6
 """Share of the time with the same number of requests under way from which each request waits for an answer."""
 
@@ -97,12 +99,15 @@ def limited_spells(
     user = contents.opened.identities.get(OPERATOR)
     qps = _qps(contents.opened.parameters.get("qps", ""))
     spells: list[Spell] = []
-    for group in _groups(requests, user, contents.clock):
+    for group, of_resource in _groups(requests, user, contents.clock):
         for flat in _flat_parts([at for at, _ in group], phase.start, contents.end_of(phase), qps):
             if any(min(flat.end, other.end) > max(flat.start, other.start) for other in spells):
                 continue
+            inside = [request for at, request in group if flat.start <= at < flat.end]
+            if qps is None and len(inside) < _MOST_VERBS * sum(flat.start <= at < flat.end for at, _ in of_resource):
+                # The limiter of these requests is that of the others for this resource, which did not keep to it.
+                continue
             if why := _why(contents, phase, flat, qps, under_way):
-                inside = [request for at, request in group if flat.start <= at < flat.end]
                 spells.append(Spell(flat.start, flat.end, flat.per_s, _what(inside), why))
     return sorted(spells)
 
@@ -126,12 +131,17 @@ def shares_of(spells: Sequence[Spell], windows: Sequence[Window]) -> list[float]
     ]
 
 
-def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> list[list[tuple[int, Request]]]:
-    """Return (when received, request) of all that one client may have sent: the whole user, then by resource and verb.
+_Flow = list[tuple[int, Request]]
+"""When each request was received, in order."""
 
-    Largest group first: a spell found in a larger group is not looked for again in a smaller one.
+
+def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> list[tuple[_Flow, _Flow]]:
+    """Return all that one client may have sent: the whole user, then by resource and verb.
+
+    Each with all requests for the resource where it has those of one verb, else itself. Largest group first: a spell
+    found in a larger group is not looked for again in a smaller one.
     """
-    groups: defaultdict[tuple[str, ...], list[tuple[int, Request]]] = defaultdict(list)
+    groups: defaultdict[tuple[str, ...], _Flow] = defaultdict(list)
     for request in requests:
         if request.user != user or request.verb == "watch" or not counted(request):
             continue
@@ -142,11 +152,14 @@ def _groups(requests: Iterable[Request], user: str | None, clock: WallClock) -> 
             groups["object",].append(item)
             groups["resource", resource].append(item)
             groups["verb", resource, request.verb].append(item)
-    return sorted(
-        (sorted(group, key=lambda item: item[0]) for group in groups.values() if len(group) >= _LEAST_REQUESTS),
-        key=len,
-        reverse=True,
-    )
+    for group in groups.values():
+        group.sort(key=lambda item: item[0])
+    largest = sorted(groups.items(), key=lambda item: len(item[1]), reverse=True)
+    return [
+        (group, groups["resource", kind[1]] if kind[:1] == ("verb",) else group)
+        for kind, group in largest
+        if len(group) >= _LEAST_REQUESTS
+    ]
 
 
 def _flat_parts(times: Sequence[int], start: int, end: int, qps: float | None) -> list[_Flat]:
@@ -215,13 +228,13 @@ def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 def _limit(rate: float, qps: float | None) -> float | None:
     """Return the limit that matches a rate: the definition's, or a round number where it has none; else None.
 
-    Round are numbers of one digit, and of two of which the second is 5: 8, 15, 20, 100, 250.
+    Round are whole numbers of one digit, and of two of which the second is 5: 8, 15, 20, 100, 250.
     """
     if qps is not None:
         return qps if abs(rate - qps) <= _NEAR_QPS * qps else None
     if rate <= 0:
         return None
-    step: float = 5 * 10.0 ** (math.floor(math.log10(rate * (1 + _NEAR_ROUND))) - 1)
+    step: float = max(1.0, 5 * 10.0 ** (math.floor(math.log10(rate * (1 + _NEAR_ROUND))) - 1))
     limit = round(rate / step) * step
     return limit if abs(rate - limit) <= _NEAR_ROUND * rate else None
 

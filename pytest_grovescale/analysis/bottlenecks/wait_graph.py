@@ -9,7 +9,7 @@ from http import HTTPStatus
 from operator import attrgetter
 from typing import NamedTuple
 
-from ...recording.conditions import WatchSpec
+from ...recording.conditions import Count, Predicate, WatchSpec
 from ...recording.evaluation import count_leaves
 from ...recording.records import ObjectSeen, Request
 from ..api_requests import HARNESS
@@ -105,6 +105,7 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
     writes = _writes(contents, phase)
     owners = _Owners(contents, phase, writes)
     counted = {count.watch for count in counts if not count.name}
+    beyond = {count.watch for count in counts if not _needs_existence(count)}
     named: dict[WatchSpec, set[str]] = defaultdict(set)
     for count in counts:
         if count.name and count.watch not in counted:
@@ -113,7 +114,7 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
         [
             wait
             for spec in sorted(counted, key=lambda spec: (spec.resource, spec.path))
-            for wait in _Story(contents, phase, spec, until, owners, writes).waits(None)
+            for wait in _Story(contents, phase, spec, until, owners, writes).waits(None, created=spec not in beyond)
         ],
         [
             wait
@@ -121,6 +122,11 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
             for wait in _Story(contents, phase, spec, until, owners, writes).waits(names)
         ],
     )
+
+
+def _needs_existence(count: Count) -> bool:
+    """Return whether a count needs nothing of an object but that it is there: its later writes are not waited for."""
+    return not count.name and count.where == Predicate() and count.n > 0 and count.op != "<="
 
 
 def _arrived(contents: Contents, phase: PhaseSpan) -> int:
@@ -214,8 +220,8 @@ class _Story:
         self._pair_creates()
         self._mark_collections()
 
-    def waits(self, names: set[str] | None) -> Iterable[Wait]:
-        """Yield the waits of all objects, or of those with these names.
+    def waits(self, names: set[str] | None, *, created: bool = False) -> Iterable[Wait]:
+        """Yield the waits of all objects, or of those with these names; ``created``: only until each was created.
 
         Until an object's owner was made, deleted or released, it waited for the user who did that: a pod of a Job that
         an operator makes waits for the operator first, and only then for the Job controller.
@@ -225,6 +231,10 @@ class _Story:
                 continue
             own = sorted(steps, key=lambda one: one.completed)
             events = self._seen.get(key, [])
+            if created:
+                own = own[:1] if events and not events[0].initial and events[0].at >= self._start else []
+                if not own:
+                    continue
             before = self._owners.steps(events[0].uid, until=own[0].completed) if events else []
             since = self._start
             for step in [*before, *own]:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.recording.conditions import WatchSpec
+from pytest_grovescale.recording.conditions import Count, WatchSpec
 
 from .simulated import IDENTITIES, PCS, PODS, Simulation, pods
 from .test_analysis_bottlenecks import waited
@@ -70,6 +70,24 @@ def test_pods_wait_for_the_operator_until_it_has_made_their_owner(user: str, sus
 
 def test_pods_wait_for_the_controller_after_that() -> None:
     assert deployed(1000, 9000)["workload-controllers"] > 0.85
+
+
+def test_an_object_that_has_only_to_be_there_waits_for_no_later_write() -> None:
+    sim = Simulation(identities={**IDENTITIES, "kube-controller-manager": CONTROLLER})
+    sim.watch(PODS, 1)
+    sim.watch(JOBS, 1)
+    sim.phase("deploy", 100, 10_020, jobs_created=Count(watch=JOBS, n=N), pods_created=pods(1))
+    for number in range(N):
+        made(sim, JOBS, f"job-{number}", 200, user="operator", owner="")
+    for number in range(N):
+        path = {"resource": "jobs", "group": "batch", "subresource": "status", "name": f"job-{number}"}
+        sim.request(9000, verb="patch", namespace="t", user=CONTROLLER, **path)
+    made(sim, PODS, "pod", 10_000, user="operator", owner="")
+    waited(sim, 10_020, operator=(0.0, 0.0))
+    (phase,) = analyse(sim.records()).phases
+    seconds = {row.suspect: row.seconds for row in phase.bottlenecks}
+    assert "workload-controllers" not in seconds
+    assert seconds["operator-idle"] == pytest.approx(9.9, abs=0.05)
 
 
 def test_without_owners_the_last_writer_is_all_there_is() -> None:

@@ -70,6 +70,10 @@ def poisson(random: Random) -> Sent:
     return sent
 
 
+def group_of(resource: str) -> str:
+    return "grove.io" if resource == "podcliques" else ""
+
+
 def recorded(
     flow: Flow, *, qps: float | None = None, depth: float | None = 50, cores: float = 0.2, verb: str = "delete",
     resource: str = "podcliques", seed: int = 1, longest: float = 0.5, more: Sequence[tuple[float, str]] = (),
@@ -87,7 +91,7 @@ def recorded(
     for second, took in flow(Random(seed)):
         sim.request(100 + second * 1000, took * 1000, verb=verb, resource=resource, group="grove.io", namespace="t")
     for second, other in more:
-        sim.request(100 + second * 1000, 4, verb="patch", resource=other, namespace="t")
+        sim.request(100 + second * 1000, 4, verb="patch", resource=other, group=group_of(other), namespace="t")
     for second in range(LENGTH_S + 1):
         edge = {0: "start:deploy", LENGTH_S: "end:deploy"}.get(second, "")
         sim.cpu("operator", 99 + second * 1000, second * cores, edge=edge)
@@ -173,6 +177,18 @@ def test_a_limit_that_all_requests_share_names_no_kind() -> None:
         more=[(at, kind) for (at, _), kind in zip(sent, kinds, strict=True) if kind == "services"],
     )
     assert rows(phase)[RATE_LIMIT].evidence.startswith("inferred: requests at 50/s")
+
+
+def test_requests_for_one_kind_share_a_limiter_whatever_their_verb() -> None:
+    """Patches keep a round pace by chance, as of one worker, beside creates of the same kind that do not."""
+    random = Random(3)
+    others = [(random.uniform(0, LENGTH_S), "podcliques") for _ in range(1500)]
+    assert RATE_LIMIT not in rows(recorded(limited(100), more=others))
+
+
+def test_a_limit_is_a_whole_number() -> None:
+    assert RATE_LIMIT in rows(recorded(limited(4)))
+    assert RATE_LIMIT not in rows(recorded(limited(3.5)))
 
 
 @pytest.mark.parametrize("seed", range(3))
