@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from . import pod_references
 from .object_cache import ObjectKey
 from .records import Difference, DifferenceKind
 
@@ -78,6 +79,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """Changed ones of: whole numbers and phases of spec and status, and the status of conditions."""
     coarse: dict[str, int]
     """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
+    needs: list[str]
+    """Of a first version, what its pods cannot start without; see `pod_references`."""
 
 
 class _Known(msgspec.Struct, gc=False):
@@ -92,6 +95,7 @@ class Comparer:
     """Compares each version of a watch's objects with the one before; a watch of Secrets compares nothing."""
 
     def __init__(self, resource: str) -> None:
+        self._resource = resource
         self._off = resource in _NOT_COMPARED
         self._numbers = resource != "pods"
         self._known: dict[ObjectKey, _Known] = {}
@@ -118,15 +122,17 @@ class Comparer:
             return None
         parts = _parts(data)
         coarse: dict[str, int] = {}
+        needs: list[str] = []
         if known is None:
             known = self._known[key] = _Known(uid, {}, {}, {})
             difference, changed = None, parts
+            needs = pod_references.needed(self._resource, data)
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
             difference, coarse = _difference(known, parts, wall_s)
         self._bytes += _size(parts) - _size(known.parts)
         known.parts = parts
-        return Facts(difference, self._read(known, changed), coarse)
+        return Facts(difference, self._read(known, changed), coarse, needs)
 
     def _read(self, known: _Known, changed: dict[str, bytes]) -> dict[str, str | int]:
         if not self._numbers:

@@ -333,6 +333,7 @@ class Watch:
                 difference=facts.difference if facts is not None else None,
                 numbers=facts.numbers if facts is not None else {},
                 coarse=facts.coarse if facts is not None else {},
+                needs=facts.needs if facts is not None else [],
             )
         )
 

@@ -139,8 +139,17 @@ def _makes_event(one: Sent) -> bool:
 
 def _events_of_work(made: list[Sent], seen: Observed) -> Iterator[Finding]:
     """Yield a finding for an Event for each reconcile: of objects that are made, one or two are usual."""
-    fresh = sum(one.verb == "create" and not one.refused for one in made)
-    if fresh >= _LEAST_EVENTS and fresh >= _PER_RECONCILE * seen.reconciled and fresh > 2 * seen.objects:
+    written = [one for one in made if not one.refused]
+    fresh = sum(one.verb == "create" for one in written)
+    again = len(written) - fresh
+    if again >= _LEAST_EVENTS and again >= _PER_RECONCILE * seen.reconciled and again > 2 * seen.objects:
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"the operator wrote {len(written):,} Events for {seen.objects:,} objects, {again:,} of them the same"
+            " one once more: each repetition is a write to etcd",
+        )
+    elif fresh >= _LEAST_EVENTS and fresh >= _PER_RECONCILE * seen.reconciled and fresh > 2 * seen.objects:
         each = f", {fresh / seen.reconciled:.2g} for each reconcile" if seen.reconciled else ""
         yield Finding(
             id=ID,

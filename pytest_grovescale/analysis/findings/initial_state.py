@@ -9,9 +9,10 @@ an operator that is killed for its own.
 No false alarm: lists count from a second after the last object was gone on, ten, and three for ten objects: no poll for
 all of them is so frequent. Requests for one object count from a second after it was gone on, and of those only what
 came again and again while nothing changed. A series counts when a label's value is the name or UID of an object that is
-gone; descriptors and threads count from a growth on that no pool of connections explains, and only in proportion to the
-objects, or where no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole
-run by twice that: a pool grows by as many as are under way at once, and no further; watches are those that the audit
+gone. Descriptors and threads count where each scrape, two of them in between, shows them grow with the objects of one
+kind, one to four for each; or from a growth on that no pool of connections explains, and only in proportion to the
+objects; or where no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole
+run by twice that: a pool grows by as many as are under way at once, and no further. Watches are those that the audit
 log shows to begin and not to end, and an operator has a few for each kind, not for each object. Of memory only what
 Go's collector found in use counts (its next goal, by GOGC), after a collection while the workload was being deleted,
 and only where it is twice that of the start and never was more: caches shrink with their objects.
@@ -20,6 +21,7 @@ and only where it is twice that of the start and never was more: caches shrink w
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
@@ -57,6 +59,14 @@ _POLLS_PER_OBJECT = 0.3
 
 _LEAST_WATCHES = 5
 _WATCHES_PER_OBJECT = 0.1
+
+_LEAST_TRACKED = 20
+_MOST_EACH = 4
+_ROOM, _OFF = 4, 0.15
+"""How far a count may be from so many for each object, and the same as a share of its growth."""
+_SCRAPES_BETWEEN = 2
+"""Scrapes in between that show it grow."""
+_STAYED = 0.9
 
 _LIVE = "go_memstats_next_gc_bytes"
 """The heap's size at which the next collection begins: what the last one found in use, and GOGC percent more.
@@ -201,6 +211,9 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
         was, now = target.value(series, before), target.value(series, after)
         if was is None or now is None:
             continue
+        if (one := _one_for_each(seen, target, series, before, after)) is not None:
+            yield one
+            continue
         grown, triggers = _grown_by_triggers(seen, target, series)
         if grown >= max(_LEAST_TRIGGERED, _PER_TRIGGER * triggers) and now - was >= _IN_ALL * grown:
             yield Finding(
@@ -212,6 +225,36 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
             )
             continue
         yield from _stayed(seen, what, was, now, series)
+
+
+def _one_for_each(seen: Observed, target: TargetHistory, series: str, before: int, after: int) -> Finding | None:
+    """Return that a count grew as one kind's objects came, one for each or a few, scrape by scrape, and stayed."""
+    values = [target.value(series, scrape) for scrape in range(before, after + 1)]
+    if any(value is None for value in values):
+        return None
+    was, now = values[0] or 0.0, values[-1] or 0.0
+    if now - was < _LEAST_TRACKED or now < _STAYED * max(filter(None, values)):
+        return None
+    for resource, lives in sorted(seen.lives.items()):
+        begun = sorted(life.begun for life in lives if life.begun >= seen.begin)
+        each = round((now - was) / max(1, len(begun)))
+        if len(begun) < _LEAST_TRACKED or not 1 <= each <= _MOST_EACH:
+            continue
+        counts = [bisect_right(begun, target.moments[scrape].at) for scrape in range(before, after + 1)]
+        room = max(_ROOM, _OFF * each * len(begun))
+        if any(abs((value or 0.0) - was - each * count) > room for value, count in zip(values, counts, strict=True)):
+            continue
+        if sum(_OFF < count / len(begun) < 1 - _OFF for count in counts) < _SCRAPES_BETWEEN:
+            continue
+        what = _PROCESS[series]
+        return Finding(
+            id=ID,
+            severity="defect",
+            text=f"{what} grew with the {resource}, {each} for each of {len(begun):,}, from {was:,.0f} to {now:,.0f},"
+            " and stayed after they were gone",
+            evidence=(f"{series}, at each of {len(values):,} scrapes",),
+        )
+    return None
 
 
 def _heap(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:

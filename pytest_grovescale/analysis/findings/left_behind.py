@@ -6,7 +6,8 @@ fills etcd and, as a name that is taken, stands in the way of the next workload.
 
 No false alarm: objects with an owner are left out, however long the garbage collector takes, unless the owner was there
 before the workload and stays: then nothing removes them, and a deletion that waits for them never ends. So is what the
-operator made before the first phase, as part of itself. It had some seconds to delete the rest.
+operator made before the first phase, as part of itself. It had some seconds to delete the rest. A finalizer that comes
+late is a note, by the API server's own order of writes, of half of the kind and five.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from .observed import Observed
 ID = "left-behind"
 
 _SHOWN = 3
+_SEVERAL = 5
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -35,6 +37,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         more = (f"with them {', '.join(f'{number:,} {of}' for of, number in below.most_common())}",) if below else ()
         one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
         yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))
+    yield from _late_finalizers(seen)
     if not seen.settled:
         return
     for resource, lives in sorted(seen.lives.items()):
@@ -46,6 +49,35 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if stuck:
             names = sorted({name for life in stuck for name in life.finalizers})
             yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}")
+
+
+def _late_finalizers(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that get their finalizer only after the first of their children was made."""
+    for resource, lives in sorted(seen.lives.items()):
+        late: list[Life] = []
+        number = 0
+        for life in lives:
+            held = next((event for event in life.events if event.finalizers), None)
+            if held is None or held is life.events[0] or not seen.own_updates(life):
+                continue
+            number += 1
+            first = min((_version(child) for child in seen.children.get(life.uid, ())), default=0)
+            if 0 < first < int(held.resource_version or 0):
+                late.append(life)
+        if len(late) >= max(_SEVERAL, number / 2):
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"{len(late):,} {resource} got their finalizer only after the first of their children was made: of"
+                " one that is deleted in between, nothing is cleaned up",
+                evidence=("/".join(filter(None, late[0].object)),),
+            )
+
+
+def _version(life: Life) -> int:
+    """Return the version with which an object came; a large one where that is not known."""
+    first = life.events[0]
+    return 2**63 if first.initial else int(first.resource_version or 0)
 
 
 def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:

@@ -9,13 +9,16 @@ A watch of all Secrets, ConfigMaps or Events keeps each of a cluster in memory: 
 
 No false alarm: a list without a limit counts from the third on, of kinds with many objects; informers list once for
 each watch and again after each gap, and some operators read an object directly right before they write it; a few, and
-a small share of the objects, are left alone. Watches of everyone's objects are a note: they may be what it is for.
+a small share of the objects, are left alone. Of kinds that are not watched three reads for each object are a note, and
+waste where it is mostly one object. Watches of everyone's objects are a note: they may be what it is for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+
+import msgspec
 
 from ..result import Finding
 from .evidence import Received, Sent
@@ -29,6 +32,8 @@ _LEAST_WHOLE = 3
 _MANY = 20
 _LEAST_GETS = 20
 _PER_OBJECT = 0.3
+_READS_OF_EACH = 3
+"""Reads of a kind that is not watched for each object from which on they are repeated."""
 
 _OF_EVERYONE = frozenset({"secrets", "configmaps", "events", "events.events.k8s.io"})
 """Kinds that everyone makes objects of, many and large."""
@@ -68,8 +73,23 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 else f"read {resource} {number:,} times one by one, although it watches them"
             )
             yield _finding(seen, "get", resource, did)
+        elif resource not in seen.watched_by_operator and number >= max(_LEAST_GETS, _READS_OF_EACH * seen.objects):
+            yield _not_watched(seen, resource, [one for one in reads if one.verb == "get" and one.resource == resource])
     if seen.operator:
         yield from _of_everyone(seen)
+
+
+def _not_watched(seen: Observed, resource: str, gets: list[Sent]) -> Finding:
+    """Return that objects of a kind that is not watched are read again and again."""
+    objects = Counter(one.object for one in gets)
+    (_, name), most = objects.most_common(1)[0]
+    if most > len(gets) / 2:
+        did = f"read one of the {resource}, {name}, {most:,} times: a watch, or a copy for a while, would do"
+    else:
+        did = f"read {len(objects):,} {resource} {len(gets):,} times one by one: a watch shows it each change"
+    return msgspec.structs.replace(
+        _finding(seen, "get", resource, did), severity="waste" if most > len(gets) / 2 else "note"
+    )
 
 
 def _of_everyone(seen: Observed) -> Iterator[Finding]:

@@ -3,16 +3,17 @@
 An owner in another namespace counts as absent, and the garbage collector deletes the object
 (https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/). A pod whose owners are no
 controller of it counts as unmanaged: `kubectl drain` refuses it, a PodDisruptionBudget does not count it, and the
-cluster autoscaler does not remove its node.
+cluster autoscaler does not remove its node. Names that two owners compute alike give both one child: each takes it from
+the other, or one has none.
 
 No false alarm: only pods need a controller; owners are judged where both were watched, without a gap, and an owner that
 was never seen only where all objects of its kind were. An owner that was gone counts from some seconds on: until then a
-controller's cache may still have it.
+controller's cache may still have it. Owners share a name where each existed when the next one took the object.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..audit_times import namespace_of
 from ..reconciles import singulars
@@ -43,9 +44,35 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if lost:
             why = "have an owner that did not exist when they were made: the garbage collector deletes them"
             yield _finding(lost, f"{len(lost):,} {resource} {why}")
+        yield from _shared(seen, resource, lives)
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
             yield _finding(loose, f"{len(loose):,} pods have an owner, but no controller")
+
+
+def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
+    """Yield the objects that went from one owner to another of its kind, while both existed."""
+    passed = [life for life in lives if len(_owners(seen, life)) > 1]
+    if passed:
+        first, second = _owners(seen, passed[0])[:2]
+        yield _finding(
+            passed,
+            f"{len(passed):,} {resource} went from one owner to another while both existed: {passed[0].name} from"
+            f" {first.name} to {second.name}; their names for it are the same",
+        )
+
+
+def _owners(seen: Observed, life: Life) -> list[Life]:
+    """Return the owners that an object had in turn, of one kind, each of which existed when the next one took it."""
+    found: list[Life] = []
+    for event in life.events:
+        owner = seen.known.get(event.owner) if event.owner else None
+        if owner is None or (found and owner is found[-1]):
+            continue
+        if found and not (found[-1].resource == owner.resource and found[-1].exists(event.at)):
+            return found[:1]
+        found.append(owner)
+    return found
 
 
 def _owner_is_absent(seen: Observed, life: Life, known: Mapping[str, Life]) -> bool:

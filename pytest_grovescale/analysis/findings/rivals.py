@@ -9,13 +9,15 @@ An operator that writes an object as a whole, from a copy of its cache, takes ba
 No false alarm: fields of labels, annotations and spec count, which say what is wanted; a status may rightly return to
 an earlier value. A field has to return to its value before three times on one object, or twice on each of three, and
 the operator has to be one of its writers. What it took back counts from the first time on where it is the annotation
-by which the harness triggers or touches, which no other program knows.
+by which the harness triggers or touches, which no other program knows. A spec that the operator changed is a note, of
+three objects of the workload, where no one else can have changed it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from http import HTTPStatus
 
 from ..result import Finding
 from .evidence import Life
@@ -37,6 +39,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole:
         return
     yield from _taken_back(seen)
+    yield from _specs_of_others(seen)
     for _, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
         for life in lives:
@@ -67,6 +70,38 @@ def _taken_back(seen: Observed) -> Iterator[Finding]:
                 text=f"the operator took back an annotation that someone else had written, of {len(undone):,}"
                 f" {resource}: it writes objects as a whole, from an older copy, or removes what it does not know",
                 evidence=(f"{undone[0].namespace}/{undone[0].name}".lstrip("/"),),
+            )
+
+
+def _specs_of_others(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of the workload whose spec, which says what its user wants, the operator changed."""
+    applied = {
+        (one.resource, one.object) for one in seen.by_harness(seen.begin, seen.end) if one.code == HTTPStatus.CREATED
+    }
+    for resource in sorted({resource for resource, _ in applied} & set(seen.lives)):
+        changed: Counter[str] = Counter()
+        objects = 0
+        for life in seen.lives[resource]:
+            if (resource, life.object) not in applied or not seen.own_updates(life):
+                continue
+            specs = [
+                path
+                for event in life.between(seen.begin, seen.end)
+                if event.difference is not None
+                for path in event.difference.paths[:1]
+                if path.startswith("spec")
+            ]
+            # What others wrote may be those.
+            if len(specs) > seen.updates(life) - seen.own_updates(life):
+                objects += 1
+                changed.update(specs)
+        if objects >= _OBJECTS:
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"the operator changed {changed.most_common(1)[0][0]} of {objects:,} {resource}: a spec is its"
+                " user's, who applies it again from where it is kept",
+                check="noop_writes(max=0)",
             )
 
 

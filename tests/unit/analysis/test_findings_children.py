@@ -10,11 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, found, ids, made, seen, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, found, ids, made, poll, scrape, seen, settled
 from .test_findings_objects import clique, gone, idle_cpu, shown, written
+
+CONFIGMAPS = WatchSpec(resource="configmaps", path="/api/v1/namespaces/t/configmaps")
 
 APPLIED: dict[str, Any] = {
     "user": "harness",
@@ -265,3 +269,151 @@ def test_polls_for_objects_that_are_gone(every: int, wrong: bool) -> None:
     for ms in range(DELETED - 900, DELETED + 990, every):
         sim.request(ms, verb="list", resource="pods", namespace="t")
     assert ("initial-state" in ids(sim)) == wrong
+
+
+def notes(sim: Simulation) -> list[Finding]:
+    return [one for one in analyse(sim.records()).findings if one.severity == "note"]
+
+
+@pytest.mark.parametrize(
+    ("version", "optional", "wrong"), [(500, False, True), (50, False, False), (500, True, False), (None, False, True)]
+)
+def test_pods_that_come_before_what_they_need(version: int | None, optional: bool, wrong: bool) -> None:
+    """``version``: of the ConfigMap, of which None is made at all; pods have 101 and more."""
+    sim = settled()
+    sim.watch(CONFIGMAPS, 8)
+    if version is not None:
+        sim.request(400, verb="create", resource="configmaps", namespace="t", name="settings", code=201)
+        at, watch = sim.at(410), sim.watch_ids[CONFIGMAPS]
+        for change, ms, event in (("added", 410, version), ("deleted", DELETED - 400, 900)):
+            at = sim.at(ms)
+            one = rec.ObjectSeen(
+                at=at, watch=watch, change=change, name="settings", namespace="t", uid="uid-s",  # type: ignore[arg-type]
+                resource_version=str(event), owner="uid-pcs",
+            )  # fmt: skip
+            sim.add(one)
+    records = [
+        msgspec.structs.replace(record, needs=[] if optional else ["configmaps/settings"])
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS] and record.change == "added"
+        else record
+        for record in sim.records()
+    ]
+    assert ("creation-order" in {one.id for one in analyse(records).findings}) == wrong
+
+
+@pytest.mark.parametrize("first_stays", [True, False])
+def test_a_child_that_two_owners_take_from_each_other(first_stays: bool) -> None:
+    sim = settled()
+    for name in ("a", "b"):
+        clique(sim, name, 200, owner="uid-pcs")
+    if not first_stays:
+        shown(sim, "a", 400, "deleted")
+    made(sim, "shared", 300, owner="uid-a")
+    seen(sim, "shared", 500, "modified", owner="uid-b")
+    all_gone(sim)
+    taken = [one for one in found(sim) if one.id == "ownership"]
+    assert bool(taken) == first_stays
+    if first_stays:
+        assert "from a to b" in taken[0].text
+
+
+@pytest.mark.parametrize(("each", "stays", "wrong"), [(1, True, True), (2, True, True), (1, False, False)])
+def test_goroutines_that_come_with_the_objects_one_for_each(each: int, stays: bool, wrong: bool) -> None:
+    sim = settled()
+    number = 40
+    for index in range(number):
+        clique(sim, f"c-{index}", 200 + 50 * index, owner="uid-pcs")
+    gone(sim)
+    scrape(sim, "gauge", "go_goroutines", {"start:deploy": 20.0})
+    for ms in (700, 1300, 2000, DEPLOYED):
+        there = sum(200 + 50 * index + 10 <= ms for index in range(number))
+        sim.scrape(ms, {"go_goroutines": 20.0 + each * there})
+    sim.scrape(DELETED + 890, {"go_goroutines": 20.0 + each * number * stays})
+    assert ("initial-state" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("verb", "wrong"), [("patch", True), ("create", True)])
+def test_events_that_repeat(verb: str, wrong: bool) -> None:
+    sim = settled()
+    for number in range(120):
+        sim.request(
+            200 + 20 * number, verb=verb, resource="events", namespace="t", name=f"e-{number % 3}",
+            code=201 if verb == "create" else 200,
+        )  # fmt: skip
+    assert ("housekeeping" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("names", "severity"), [(1, "waste"), (10, "note")])
+def test_reads_of_a_kind_that_is_not_watched(names: int, severity: str) -> None:
+    sim = settled()
+    poll(sim, 200, 2200, 50, verb="get", resource="configmaps", namespace="t", name="settings")
+    if names > 1:
+        sim.items = [
+            (
+                at,
+                order,
+                msgspec.structs.replace(record, name=f"c-{order % names}")
+                if isinstance(record, rec.Request) and record.resource == "configmaps"
+                else record,
+            )
+            for at, order, record in sim.items
+        ]
+    every = [one for one in analyse(sim.records()).findings if one.id == "needless-reads"]
+    assert [one.severity for one in every] == [severity]
+
+
+@pytest.mark.parametrize(("user", "wrong"), [("operator", True), ("harness", False)])
+def test_a_spec_that_the_operator_changes(user: str, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "own", 150)
+    for number in range(3):
+        sim.request(200, **APPLIED, name=f"c-{number}")
+        shown(sim, f"c-{number}", 210, "added", owner="")
+        written(sim, f"c-{number}", 250, "content", user=user, paths=["spec.size"])
+        written(sim, f"c-{number}", 300, "content", paths=["status.ready"])
+    gone(sim)
+    assert ("rival-writers" in {one.id for one in notes(sim)}) == wrong
+
+
+@pytest.mark.parametrize(("held", "wrong"), [(400, True), (150, False)])
+def test_a_finalizer_that_comes_after_the_first_child(held: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(5):
+        name = f"c-{number}"
+        clique(sim, name, 200, owner="uid-pcs", resource_version="100")
+        sim.request(210, verb="patch", resource="cliques", group="a.io", namespace="t", name=name)
+        shown(sim, name, 220, finalizers=["a.io/keep"], resource_version=str(held))
+        sim.request(300, verb="create", resource="services", namespace="t", name=name, code=201)
+        made(sim, f"{name}-child", 300, owner=f"uid-{name}")
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.ObjectSeen) and record.name.endswith("-child"):
+            sim.items[index] = at, order, msgspec.structs.replace(record, resource_version="300")
+    all_gone(sim)
+    assert ("left-behind" in {one.id for one in notes(sim)}) == wrong
+
+
+@pytest.mark.parametrize(("cores", "severity"), [(0.5, "waste"), (0.15, "note"), (0.001, "")])
+def test_the_cpu_of_a_reconcile_that_finds_nothing_to_do(cores: float, severity: str) -> None:
+    """A hundred triggers, and six seconds with nothing to do after them."""
+    sim = settled()
+    idle_cpu(sim)
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.Mark) and record.label == "trigger":
+            sim.items[index] = at, order, msgspec.structs.replace(record, count=100)
+    served = {"end:steady-state": 141.0, "start:delete": 141.0, "end:delete": 160.0}
+    scrape(sim, "counter", "controller_runtime_reconcile_total", served, controller="podcliqueset", result="success")
+    start = next(
+        record.cpu_ns for _, _, record in sim.items if isinstance(record, rec.CpuRead) and record.edge == "start:delete"
+    )
+    for index, (at, order, record) in enumerate(sim.items):
+        if (
+            isinstance(record, rec.CpuRead)
+            and record.process == "operator"
+            and record.edge.endswith(("delete", "state"))
+        ):
+            used = start - (10**10 * cores if record.edge == "start:steady-state" else 0)
+            sim.items[index] = at, order, msgspec.structs.replace(record, cpu_ns=round(used))
+    for ms in (IDLE - 5000, IDLE - 1000):
+        sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=start, rss_bytes=10**8))
+    costs = [one for one in analyse(sim.records()).findings if "of CPU" in one.text and one.id == "noop-work"]
+    assert [one.severity for one in costs] == ([severity] if severity else [])
