@@ -80,8 +80,10 @@ def test_an_object_that_has_only_to_be_there_waits_for_no_later_write() -> None:
     for number in range(N):
         made(sim, JOBS, f"job-{number}", 200, user="operator", owner="")
     for number in range(N):
-        path = {"resource": "jobs", "group": "batch", "subresource": "status", "name": f"job-{number}"}
-        sim.request(9000, verb="patch", namespace="t", user=CONTROLLER, **path)
+        sim.request(
+            9000, verb="patch", resource="jobs", group="batch", subresource="status", namespace="t",
+            name=f"job-{number}", user=CONTROLLER,
+        )  # fmt: skip
     made(sim, PODS, "pod", 10_000, user="operator", owner="")
     waited(sim, 10_020, operator=(0.0, 0.0))
     (phase,) = analyse(sim.records()).phases
