@@ -31,12 +31,23 @@ from tests.repositories import committed, repository
 pytestmark = pytest.mark.cluster
 
 COMMAND = [sys.executable, "-m", "pytest_grovescale.cli", "compare"]
-# How many runs there are is not to depend on what else the machine does: no pair is contended, or each is.
+# How many runs there are is not to depend on what else the machine does: no pair is contended, or each (`other_load`).
 COMPARE = [*COMMAND, "--max-contention=100%"]
 CONTENDED = [*COMMAND, "--max-contention=0.001%"]
 SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--triggers=2", "--no-profile"]
 ON_STANDING = ["--cluster=standing", "--parts=deploy"]
 VARIANTS = ["--set=variant=baseline", "--set-b=variant=optimized"]
+
+# Takes a tenth of a core at least: more than the resolution of /proc/stat in a window of one second.
+LOAD = """
+import time
+
+while True:
+    until = time.thread_time() + 0.02
+    while time.thread_time() < until:
+        pass
+    time.sleep(0.1)
+"""
 
 # What an operator that crashes at its first pod never gets done.
 BROKEN = """
@@ -118,6 +129,14 @@ def folder(tmp_path: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
     yield tmp_path
     wait_none(str(tmp_path))
+
+
+@pytest.fixture
+def other_load() -> Iterator[None]:
+    """Another program that takes some CPU time in each window: on a quiet machine there would be none."""
+    with subprocess.Popen([sys.executable, "-S", "-c", LOAD]) as program:
+        yield
+        program.kill()
 
 
 @pytest.fixture(scope="module")
@@ -242,6 +261,7 @@ def less(metric: MetricComparison) -> bool:
     return metric.a is not None and metric.b is not None and metric.b < metric.a
 
 
+@pytest.mark.usefixtures("other_load")
 def test_contended_noop_windows_are_made_again_also_after_a_kill_and_tell_two_revisions_apart(folder: Path) -> None:
     top = revisions(folder / "repository")
     interrupted(
