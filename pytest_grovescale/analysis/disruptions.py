@@ -11,7 +11,7 @@ from itertools import pairwise, zip_longest
 from typing import Literal, NamedTuple
 
 from .. import durations
-from ..recording.conditions import WatchSpec, watches
+from ..recording.conditions import watches
 from ..recording.records import IncidentKind, Stalled, StallKind, WatchGap
 from .api_requests import HARNESS, OBJECT_WRITES
 from .metrics.counters import PROCESS_START, restarts
@@ -344,22 +344,13 @@ def _gaps(contents: Contents, phase: PhaseSpan) -> Iterator[_Span]:
         for gap in story.gaps:
             start = gap.at - gap.length_ns
             waiting = any(
-                _covers(story.opened.spec, spec)
+                story.opened.spec.same_objects(spec)
                 for name, declared in phase.declared.items()
                 if (met := phase.met.get(name)) is None or met.at >= start
                 for spec in watches(declared.condition)
             )
             if waiting and _may_have_missed(contents, phase, story, gap):
                 yield _Span(start, gap.at, "watch-gap", story.opened.spec.resource, "", gap.length_ns)
-
-
-def _covers(opened: WatchSpec, spec: WatchSpec) -> bool:
-    return (opened.resource, opened.path, opened.label_selector, opened.field_selector) == (
-        spec.resource,
-        spec.path,
-        spec.label_selector,
-        spec.field_selector,
-    )
 
 
 def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, gap: WatchGap) -> bool:

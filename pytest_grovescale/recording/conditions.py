@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 import importlib
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from ..errors import UsageError
+from .fieldpath import Key, parse
 
 READY_PATH = "status.conditions[type=Ready].status"
 AVAILABLE_PATH = "status.conditions[type=Available].status"
@@ -38,6 +39,41 @@ class WatchSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fields: tuple[str, ...] = ()
     """Field paths to keep, sorted. ``status.phase``; ``status.conditions[type=Ready].status``;
     ``metadata.annotations["grove.io/trigger"]`` for a key that contains dots."""
+
+    def same_objects(self, other: WatchSpec) -> bool:
+        """Return whether a watch of ``other`` shows the same objects, whatever it keeps of them."""
+        return (self.path, self.label_selector, self.field_selector) == (
+            other.path,
+            other.label_selector,
+            other.field_selector,
+        )
+
+    def covers(self, other: WatchSpec) -> bool:
+        """Return whether a watch of this spec has all that one of ``other`` would have."""
+        return self.same_objects(other) and set(other.fields) <= set(self.fields)
+
+    def check_readable(self) -> None:
+        """Raise UsageError for a watch that would record a Secret's content."""
+        if self.resource != "secrets":
+            return
+        for path in self.fields:
+            names = [step.name for step in parse(path) if isinstance(step, Key)]
+            # One of kubectl's annotations holds the whole object, data included.
+            if names[0] in ("data", "stringData") or names == ["metadata"] or names[:2] == ["metadata", "annotations"]:
+                raise UsageError(
+                    f"a condition reads {path!r} of Secrets; their content never goes into a recording",
+                    next_step="Test metadata.name, metadata.labels or type instead.",
+                )
+
+
+def merged(specs: Iterable[WatchSpec]) -> list[WatchSpec]:
+    """Return one spec for those that differ only in their fields: the union of all fields."""
+    merged: dict[tuple[str, str, str], WatchSpec] = {}
+    for spec in specs:
+        key = (spec.path, spec.label_selector, spec.field_selector)
+        fields = set(spec.fields) | set(merged[key].fields if key in merged else ())
+        merged[key] = msgspec.structs.replace(spec, fields=tuple(sorted(fields)))
+    return list(merged.values())
 
 
 class FieldTest(msgspec.Struct, frozen=True, kw_only=True):

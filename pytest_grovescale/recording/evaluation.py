@@ -17,7 +17,7 @@ import msgspec
 
 from ..errors import RecordingError
 from .conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec
-from .object_cache import Counter, ObjectKey, Store, Truth, covers
+from .object_cache import Counter, ObjectKey, Store, Truth
 from .records import (
     AnyRecord,
     MilestoneDeclared,
@@ -191,7 +191,7 @@ class Engine:
 
     def serving(self, spec: WatchSpec) -> str | None:
         """Return the first open watch that covers ``spec``; None when there is none."""
-        return next((store.watch for store in self._stores.values() if covers(store.spec, spec)), None)
+        return next((store.watch for store in self._stores.values() if store.spec.covers(spec)), None)
 
     def holds(self, phase: str, name: str, at: int) -> Truth:
         """Return whether a milestone's condition holds at ``at`` (not before the last record); None: unknown.

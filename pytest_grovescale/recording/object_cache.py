@@ -20,16 +20,6 @@ ObjectKey = tuple[str, str]
 """Namespace (empty for cluster-scoped objects) and name."""
 
 
-def covers(opened: WatchSpec, wanted: WatchSpec) -> bool:
-    """Return whether an open watch covers ``wanted``."""
-    return (
-        opened.path == wanted.path
-        and opened.label_selector == wanted.label_selector
-        and opened.field_selector == wanted.field_selector
-        and set(wanted.fields) <= set(opened.fields)
-    )
-
-
 class Counter:
     """The objects of one watch that satisfy one predicate; shared by all conditions with that predicate."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 import msgspec
 
 from .. import redaction
-from ..errors import RecordingError, UsageError
+from ..errors import RecordingError
 from ..kube.client import Client, selectors
 from ..kube.errors import (
     ApiError,
@@ -25,9 +25,9 @@ from ..kube.errors import (
     Unauthorized,
 )
 from ..kube.watch import WatchEvent, bookmark, stream
-from .conditions import WatchSpec
-from .fieldpath import Key, Projection, parse
-from .object_cache import ObjectKey, covers
+from .conditions import WatchSpec, merged
+from .fieldpath import Projection
+from .object_cache import ObjectKey
 from .object_changes import Comparer, Facts
 from .record_writer import Ledger
 from .records import ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
@@ -401,7 +401,7 @@ class Watches:
         Raises UsageError for a path that cannot be read or may not be recorded, RecordingError with the API's
         message when a watch is refused or not live ``within`` seconds; that watch is dropped.
         """
-        serving = [self._serving(spec) for spec in _merged(specs)]
+        serving = [self._serving(spec) for spec in merged(specs)]
         waiting = [asyncio.ensure_future(_live_or_ended(watch, self._tasks[watch.watch])) for watch in serving]
         if not waiting:
             return
@@ -437,9 +437,9 @@ class Watches:
 
     def _serving(self, spec: WatchSpec) -> Watch:
         for watch in self._watches.values():
-            if covers(watch.spec, spec):
+            if watch.spec.covers(spec):
                 return watch
-        check_readable(spec)
+        spec.check_readable()
         self._made += 1
         watch = Watch(f"w{self._made}", spec, self._client, self._ledger)
         self._watches[watch.watch] = watch
@@ -460,31 +460,6 @@ class Watches:
             task.cancel()
             await asyncio.wait({task})
             del self._watches[watch.watch]
-
-
-def check_readable(spec: WatchSpec) -> None:
-    """Raise UsageError for a watch that would record a Secret's content."""
-    if spec.resource != "secrets":
-        return
-    for path in spec.fields:
-        steps = parse(path)
-        names = [step.name for step in steps if isinstance(step, Key)]
-        # One of kubectl's annotations holds the whole object, data included.
-        if names[0] in ("data", "stringData") or names == ["metadata"] or names[:2] == ["metadata", "annotations"]:
-            raise UsageError(
-                f"a condition reads {path!r} of Secrets; their content never goes into a recording",
-                next_step="Test metadata.name, metadata.labels or type instead.",
-            )
-
-
-def _merged(specs: Iterable[WatchSpec]) -> list[WatchSpec]:
-    """Return one spec for those that differ only in their fields: the union of all fields."""
-    merged: dict[tuple[str, str, str], WatchSpec] = {}
-    for spec in specs:
-        key = (spec.path, spec.label_selector, spec.field_selector)
-        fields = set(spec.fields) | set(merged[key].fields if key in merged else ())
-        merged[key] = msgspec.structs.replace(spec, fields=tuple(sorted(fields)))
-    return list(merged.values())
 
 
 async def _live_or_ended(watch: Watch, task: asyncio.Task[None]) -> None:

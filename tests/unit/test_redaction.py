@@ -16,7 +16,6 @@ from pytest_grovescale import redaction
 from pytest_grovescale.errors import UsageError
 from pytest_grovescale.kube.errors import from_response
 from pytest_grovescale.recording.conditions import WatchSpec
-from pytest_grovescale.recording.watches import check_readable
 
 JWT = "eyJhbGciOiJSUzI1NiIsImtpZCI6IngifQ.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl-_x"
 KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIexample\n-----END EC PRIVATE KEY-----"
@@ -396,13 +395,13 @@ def test_no_error_of_ours_shows_a_credential() -> None:
 )
 def test_secrets_are_not_read(path: str) -> None:
     with pytest.raises(UsageError, match="Secrets"):
-        check_readable(WatchSpec(resource="secrets", path="/api/v1/secrets", fields=(path,)))
-    check_readable(WatchSpec(resource="configmaps", path="/api/v1/configmaps", fields=(path,)))
+        WatchSpec(resource="secrets", path="/api/v1/secrets", fields=(path,)).check_readable()
+    WatchSpec(resource="configmaps", path="/api/v1/configmaps", fields=(path,)).check_readable()
 
 
 def test_what_may_be_read_of_secrets() -> None:
     fields = ("metadata.labels", "metadata.name", "type")
-    check_readable(WatchSpec(resource="secrets", path="/api/v1/secrets", fields=fields))
+    WatchSpec(resource="secrets", path="/api/v1/secrets", fields=fields).check_readable()
 
 
 # ---- long text
