@@ -21,7 +21,7 @@ from pytest_grovescale.analysis.metrics.history import MetricsHistory, histories
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.analysis.result import TestResult
 from pytest_grovescale.analysis.scaling import line
-from pytest_grovescale.recording.journal import lines_of
+from pytest_grovescale.recording.journal import Reader
 
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "tests" / "scale" / "test_thousand_pods.py"
@@ -77,7 +77,7 @@ def run(pods: int, *, components: bool = False) -> Figures:
 def _of_journal(path: Path) -> Figures:
     """Return records and bytes of a recording, as it is stored and as lines by their subject."""
     counts, size = Counter[str](), Counter[str]()
-    for text in lines_of(path):
+    for text in Reader(path).lines():
         tag = msgspec.json.decode(text, type=_Tag).type
         counts[tag] += 1
         size[tag] += len(text)

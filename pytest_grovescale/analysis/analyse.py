@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,34 +12,22 @@ import msgspec
 from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
-from ..recording.records import AnyRecord, Closed, CpuRead, Lines, Mark
-from .api_faults import ApiFaults, faults_of_phase
-from .api_requests import Traffic, api_rows, client_requests_of_phase, missing_rights, triggers_of, write_effects
-from .audit_times import WriteLog
-from .blocked_workers import read_dump, stack_groups, workers_of_phase
-from .bottlenecks.attribution import bottlenecks_of_phase
-from .contention import contention_of_phase, saturation_of_phase
-from .cpu import cpu_of_phase
+from ..recording.records import AnyRecord, Closed, CpuRead, Lines
+from .blocked_workers import read_dump, stack_groups
 from .cycles import cycles_of
 from .disruptions import (
-    Happened,
-    after_early_end,
-    audit_hole,
-    disruptions_of_phase,
-    incidents_of,
-    incidents_of_phase,
     warnings,
     watch_results,
 )
 from .findings import with_findings
 from .metrics.history import MetricsHistory
 from .metrics.summary import summaries
-from .milestones import floors_of, milestones_of_phase, watch_lag
-from .phase_result import ApiRow, LateResult, MarkResult, Outcome, PhaseResult, PodPlaces, StrayPod
-from .profiles.phase_profiles import profiles_of_phase, with_tables
-from .reconciles import counts_none, reconciles_of_phase
-from .recording_index import Contents, PhaseSpan
-from .result import OPERATOR, Evidence, RecorderCost, Result, TestResult, ended_as, last, numbered, verdict_of, worst_of
+from .milestones import floors_of, watch_lag
+from .phase_analysis import indexes_of, iso, phase_result
+from .phase_result import Outcome, PodPlaces, StrayPod
+from .profiles.phase_profiles import with_tables
+from .recording_index import Contents
+from .result import Evidence, RecorderCost, Result, TestResult, ended_as, last, numbered, verdict_of, worst_of
 from .timeline import Timeline, timeline_of
 
 NODE = "spec.nodeName"
@@ -149,11 +136,8 @@ def result_of(contents: Contents, *, recording: str = "", findings: bool = True)
     ``findings``: False leaves them out, a third of the work.
     """
     opened = contents.opened
-    traffic = Traffic(contents)
-    log = WriteLog(contents.requests, contents.clock) if opened.audited else None
-    happened = incidents_of(contents)
-    faults = ApiFaults(contents)
-    phases = tuple(phase_result(contents, phase, traffic, log, happened, faults) for phase in contents.phases)
+    indexes = indexes_of(contents)
+    phases = tuple(phase_result(contents, phase, indexes) for phase in contents.phases)
     objects, resource = _largest_count(contents)
     ended, message = ended_as(contents.ended)
     outcome = _outcome([phase.outcome for phase in phases], contents.closed)
@@ -185,7 +169,7 @@ def result_of(contents: Contents, *, recording: str = "", findings: bool = True)
         floors=floors_of(contents),
         phases=phases,
         watches=watch_results(contents),
-        watch_lag=watch_lag(contents, log) if log is not None else None,
+        watch_lag=watch_lag(contents, indexes.log) if indexes.log is not None else None,
         recorder=_recorder_cost(contents),
         metrics=summaries(contents.metrics),
         operator_start_s=_operator_start(contents),
@@ -196,7 +180,7 @@ def result_of(contents: Contents, *, recording: str = "", findings: bool = True)
         objects_resource=resource,
     )
     result = msgspec.structs.replace(result, verdict=verdict_of(result))
-    return without_paths(with_findings(contents, result, faults, rules=findings))
+    return without_paths(with_findings(contents, result, indexes.faults, rules=findings))
 
 
 def analyse_run(folder: Path) -> Result:
@@ -334,146 +318,6 @@ def _largest_count(contents: Contents) -> tuple[int | None, str]:
         if not count.name and count.n > 0
     ]
     return max(counts) if counts else (None, "")
-
-
-def phase_result(
-    contents: Contents,
-    phase: PhaseSpan,
-    traffic: Traffic,
-    log: WriteLog | None,
-    happened: Sequence[Happened],
-    faults: ApiFaults,
-) -> PhaseResult:
-    """Return everything that was measured in one phase. ``happened``, ``faults``: those of the whole recording."""
-    end = contents.end_of(phase)
-    cpu, missing = cpu_of_phase(contents, phase)
-    reconciles, why_no_reconciles = reconciles_of_phase(contents, phase)
-    workers, why_no_workers = workers_of_phase(contents.metrics.workers, phase.name)
-    saturation, why_no_saturation = saturation_of_phase(contents, phase, cpu)
-    contention, why_no_contention = contention_of_phase(contents, phase, cpu)
-    client_requests, why_not_counted = client_requests_of_phase(contents, phase)
-    hole = audit_hole(contents, phase)
-    for figure, why in (
-        ("audit", hole),
-        ("client_requests", why_not_counted),
-        ("reconciles", why_no_reconciles),
-        ("workers", why_no_workers),
-        ("saturation", why_no_saturation),
-        ("contention", why_no_contention),
-    ):
-        if why:
-            missing[figure] = why
-    profiles, why_not_profiled = profiles_of_phase(contents, phase)
-    missing |= why_not_profiled
-    bottlenecks = bottlenecks_of_phase(
-        contents, phase, traffic.requests(phase), hole=hole, cpu=cpu, saturation=saturation
-    )
-    if bottlenecks.missing:
-        missing["bottlenecks"] = bottlenecks.missing
-    milestones = milestones_of_phase(contents, phase, log)
-    api = api_rows(traffic.requests(phase), contents.opened.identities)
-    return PhaseResult(
-        name=phase.name,
-        outcome=phase.ended.outcome if phase.ended is not None else "unfinished",
-        message=_message(phase, api),
-        started=iso(phase.start),
-        seconds=(end - phase.start) / 1e9,
-        timeout_s=phase.started.timeout_ns / 1e9 if phase.started is not None else 0.0,
-        hold_s=phase.started.hold_ns / 1e9 if phase.started is not None else 0.0,
-        milestones=milestones,
-        cpu=cpu,
-        api=api,
-        traffic_source="audit" if not hole else "metrics" if client_requests else "",
-        client_requests=client_requests,
-        reconciles=reconciles,
-        workers=workers,
-        series=series_of(phase),
-        saturation=saturation,
-        contention=contention,
-        audit_complete=not hole,
-        identities_seen=traffic.identities_seen(phase),
-        triggers=sum(count for _, count in triggers_of(contents, phase)),
-        trigger_writes=None if hole else traffic.trigger_writes(phase),
-        counts_no_reconciles=counts_none(contents, phase),
-        written=traffic.written(phase) if triggers_of(contents, phase) else (),
-        write_effects=None if hole else write_effects(contents, phase, traffic.requests(phase)),
-        late=late_of_phase(phase),
-        marks=marks_of_phase(contents, phase),
-        incidents=incidents_of_phase(contents, phase, happened),
-        disruptions=disruptions_of_phase(contents, phase, milestones, hole=hole),
-        faults=faults_of_phase(contents, phase, milestones, faults, logged=not hole),
-        profiled=contents.opened.profiled,
-        profiles=profiles,
-        bottlenecks=bottlenecks.rows,
-        bottleneck=bottlenecks.line,
-        idle_twin=idle_twin_of(contents, phase),
-        missing=after_early_end(contents, phase, missing),
-    )
-
-
-def _message(phase: PhaseSpan, api: Sequence[ApiRow]) -> str:
-    """Return why a phase did not pass. A right that the operator lacks comes first: what is awaited depends on it."""
-    if phase.ended is None:
-        return ""
-    rights = missing_rights(api) if phase.ended.outcome == "timeout" else []
-    cause = f"the operator has no right to {', '.join(rights[:_MAX_RIGHTS])}: " if rights else ""
-    return cause + phase.ended.message
-
-
-def series_of(phase: PhaseSpan) -> int | None:
-    """Return how many series the operator served at a phase's end; None when it was not scraped then."""
-    end = phase.scrape_end.get(OPERATOR)
-    return None if end is None else end.served
-
-
-def idle_twin_of(contents: Contents, phase: PhaseSpan) -> str:
-    """Return the name of the phase that was recorded as this one's idle twin; empty without one."""
-    twins = (other.name for other in contents.phases if other.started and other.started.twin_of == phase.name)
-    return next(twins, "")
-
-
-def late_of_phase(phase: PhaseSpan) -> tuple[LateResult, ...]:
-    """Return the objects that kept a milestone of a phase from being met, in the recorder's order."""
-    return tuple(
-        LateResult(
-            milestone=late.milestone,
-            object=late.object,
-            owner=late.owner,
-            reason=late.reason,
-            events=tuple(late.events),
-        )
-        for late in phase.late
-    )
-
-
-def marks_of_phase(contents: Contents, phase: PhaseSpan) -> tuple[MarkResult, ...]:
-    """Return the harness's actions in a phase; a begin and the next end of the same label are one entry."""
-    end = contents.end_of(phase)
-    marks = [mark for mark in contents.marks if phase.start <= mark.at <= end]
-    return tuple(
-        MarkResult(
-            label=mark.label,
-            started_s=(mark.at - phase.start) / 1e9,
-            ended_s=_ended(marks[index + 1 :], mark, phase.start),
-            detail=mark.detail,
-            count=mark.count,
-        )
-        for index, mark in enumerate(marks)
-        if mark.state != "end"
-    )
-
-
-def _ended(later: list[Mark], begin: Mark, start: int) -> float | None:
-    if begin.state != "begin":
-        return None
-    end = next((mark for mark in later if mark.label == begin.label and mark.state == "end"), None)
-    return None if end is None else (end.at - start) / 1e9
-
-
-def iso(at: int) -> str:
-    """Return ns since the epoch as ISO 8601, UTC, to the millisecond: ``2026-01-31T12:00:00.000Z``."""
-    seconds, rest = divmod(at, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest // 1_000_000:03d}Z"
 
 
 def hide(text: str) -> str:

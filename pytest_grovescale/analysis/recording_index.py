@@ -12,7 +12,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
+
+from msgspec.structs import force_setattr
 
 from ..errors import GrovescaleError, RecordingError
 from ..recording import records as rec
@@ -136,8 +138,52 @@ class Owned(NamedTuple):
     """When it was seen to be gone; 0: never."""
 
 
+class Repeated:
+    """The parts of records that are alike, each kept once.
+
+    A thousand pods are twelve thousand events and ten thousand requests, whose names, UIDs, users and differences
+    repeat: without this they take twice the memory.
+    """
+
+    _EMPTY: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._differences: dict[tuple[object, ...], rec.Difference] = {}
+        self._values: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def share(self, record: rec.ObjectSeen | rec.Request) -> None:
+        """Let a record have its parts from those before where they are equal: it stays equal to what it was."""
+        texts = self._texts
+        for name in _TEXTS_OF_EVENTS if isinstance(record, rec.ObjectSeen) else _TEXTS_OF_REQUESTS:
+            text = getattr(record, name)
+            if (known := texts.setdefault(text, text)) is not text:
+                force_setattr(record, name, known)
+        if isinstance(record, rec.Request):
+            return
+        if (one := record.difference) is not None:
+            key = (one.kind, one.grown, *one.paths, None, *one.back)
+            force_setattr(record, "difference", self._differences.setdefault(key, one))
+        for name in _VALUES_OF_EVENTS:
+            values = getattr(record, name)
+            force_setattr(record, name, self._known(values) if values else self._EMPTY)
+
+    def _known(self, values: dict[str, Any]) -> dict[str, Any]:
+        # 1 and True are equal, and are not the same value.
+        key = (*values.items(), *map(type, values.values()))
+        try:
+            return self._values.setdefault(key, values)
+        except TypeError:  # a field that a condition asks for may be a list
+            return values
+
+
+_TEXTS_OF_EVENTS = ("watch", "namespace", "name", "uid")
+_VALUES_OF_EVENTS = ("fields", "numbers", "coarse")
+_TEXTS_OF_REQUESTS = ("user", "verb", "group", "resource", "subresource", "namespace", "name")
+
+
 class Contents:
-    """Records sorted by subject. Feed it every record, in order."""
+    """Records sorted by subject. Feed it every record, in order; it keeps them, and what is equal in them once."""
 
     def __init__(self) -> None:
         self._opened: rec.Opened | None = None
@@ -167,6 +213,7 @@ class Contents:
         self.clock = WallClock()
         self.doubts: list[str] = []
         """Problems of the replay, in words."""
+        self._repeated = Repeated()
         self._engine = Engine()
         self._series: dict[str, dict[str, float]] = defaultdict(dict)
         self._served: dict[str, set[str]] = defaultdict(set)
@@ -187,6 +234,8 @@ class Contents:
         if self.closed is None:
             # pytest's outcome of the teardown may follow the recording's end; it does not lengthen the recording.
             self.last_at = max(self.last_at, record.at)
+        if isinstance(record, rec.ObjectSeen | rec.Request):
+            self._repeated.share(record)
         self._replay(record)
         self.metrics.feed(record)
         match record:

@@ -17,7 +17,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -198,17 +197,18 @@ def append(path: Path, record: Record) -> None:
     """Append one record to a recording whose recorder has ended. Raises RecordingError."""
     line = msgspec.json.encode(record) + b"\n"
     try:
-        with path.open("r+b") as file:
-            if _is_whole(file):
-                file.seek(0, os.SEEK_END)
+        before = Reader(path)
+        for _ in before.lines():
+            pass
+        if before.whole:
+            with path.open("ab") as file:
                 file.write(_frame(line))
-                return
+            return
         # A killed recorder leaves a frame without an end, and maybe a part of a line, behind which nothing can stand.
         with replacing(path, mode=0o600) as file:
             compressor = zstd.ZstdCompressor(level=_LEVEL)
-            for known in lines_of(path):
-                if known.endswith(b"\n"):
-                    file.write(compressor.compress(known))
+            for known in Reader(path).lines():
+                file.write(compressor.compress(known))
             file.write(compressor.compress(line) + compressor.flush())
     except zstd.ZstdError as error:
         raise RecordingError(
@@ -220,14 +220,6 @@ def append(path: Path, record: Record) -> None:
             f"the recording {path} cannot be written: {error.strerror}",
             next_step="Free some space; what is in it can be read as it is.",
         ) from error
-
-
-def _is_whole(file: BinaryIO) -> bool:
-    """Return whether a journal ends with the end of a frame, and that with the end of a line."""
-    last, whole = b"", False
-    for text, whole in _decompressed(file):  # noqa: B007 - that of the last part counts
-        last = text or last
-    return whole and last.endswith(b"\n")
 
 
 def wait_closed(paths: Iterable[Path], timeout: float = _CLOSED_S) -> bool:
@@ -268,30 +260,70 @@ def name_of(path: Path) -> str:
     return path.name.removesuffix(SUFFIX).removesuffix(_PLAIN)
 
 
-def read(path: Path | str) -> Iterator[AnyRecord]:
-    """Yield the records of a recording, in file order, without a last line that lacks its end.
+class Reader:
+    """Reads a recording, also one that is still written: each call of `new` yields what was added since the last.
 
-    An empty file yields nothing: its recorder died before it wrote. Raises RecordingError for a file that does not
-    exist, is no recording, was written by a newer version, or is damaged (with the line number).
+    A last line that lacks its end waits for it. The file is open only while it is read.
     """
-    decoder = msgspec.json.Decoder(AnyRecord)
-    number = 0
-    try:
-        for number, line in enumerate(lines_of(path), start=1):
-            if not line.endswith(b"\n"):
-                return
-            if number == 1:
-                _check_header(path, line)
-            yield decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _damaged(path, number, error) from error
-    except zstd.ZstdError as error:
-        raise _damaged(path, number + 1, error) from error
-    except OSError as error:
-        raise RecordingError(
-            f"the recording {path} cannot be read: {error.strerror}",
-            next_step="Give the path of a recording (recordings/*.jsonl.zst in a run's folder).",
-        ) from error
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = path
+        self._decoder = msgspec.json.Decoder(AnyRecord)
+        self._lines = _Lines()
+        self._read = 0
+        """Bytes of the file that were taken in."""
+        self._number = 0
+        self._damage: RecordingError | None = None
+
+    def new(self) -> Iterator[AnyRecord]:
+        """Yield the records that were added since the last call, in file order; take all of them.
+
+        An empty file yields nothing: its recorder died before it wrote. Raises RecordingError for a file that does not
+        exist, is no recording, was written by a newer version, or is damaged (with the line number); and again each
+        time.
+        """
+        if self._damage is not None:
+            raise self._damage
+        try:
+            for line in self.lines():
+                self._number += 1
+                if self._number == 1:
+                    _check_header(self._path, line)
+                yield self._decoder.decode(line)
+        except RecordingError as error:
+            self._damage = error
+            raise
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self._damage = _damaged(self._path, self._number, error)
+            raise self._damage from error
+        except zstd.ZstdError as error:
+            self._damage = _damaged(self._path, self._number + 1, error)
+            raise self._damage from error
+        except OSError as error:
+            raise RecordingError(
+                f"the recording {self._path} cannot be read: {error.strerror}",
+                next_step="Give the path of a recording (recordings/*.jsonl.zst in a run's folder).",
+            ) from error
+
+    @property
+    def whole(self) -> bool:
+        """Whether what was read ends with the end of a frame, and that with the end of a line."""
+        return self._lines.whole
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the whole lines that were added since the last call, decompressed. Raises OSError, and zstd.ZstdError
+        for bytes that are none of a frame, after the lines before them.
+        """
+        with Path(self._path).open("rb") as file:
+            file.seek(self._read)
+            while chunk := file.read(_CHUNK_BYTES):
+                self._read += len(chunk)
+                yield from self._lines.of(chunk)
+
+
+def read(path: Path | str) -> Iterator[AnyRecord]:
+    """Yield the records of a recording, as `Reader.new` does."""
+    return Reader(path).new()
 
 
 def _damaged(path: Path | str, number: int, error: Exception) -> RecordingError:
@@ -301,40 +333,47 @@ def _damaged(path: Path | str, number: int, error: Exception) -> RecordingError:
     )
 
 
-def lines_of(path: Path | str) -> Iterator[bytes]:
-    """Yield the lines of a recording, decompressed; the last one may lack its end. Raises OSError, and zstd.ZstdError
-    for bytes that are none of a frame, after the lines before them.
-    """
-    with Path(path).open("rb") as file:
-        start = file.read(len(_MAGIC))
-        file.seek(0)
-        if not _MAGIC.startswith(start):
-            yield from file
+class _Lines:
+    """A journal's bytes as lines."""
+
+    def __init__(self) -> None:
+        self.whole = False
+        """Whether the bytes so far end with the end of a frame, and that with the end of a line."""
+        self._begin = b""
+        """The first bytes, until there are enough of them to tell a frame from plain lines."""
+        self._frame: zstd.ZstdDecompressor | None = None
+        self._plain = False
+        self._rest = b""
+
+    def of(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the lines that end in the next bytes of a file. Raises zstd.ZstdError, after the lines before."""
+        if self._frame is None and not self._plain:
+            chunk = self._begin + chunk
+            self._plain = not _MAGIC.startswith(chunk[: len(_MAGIC)])
+            if not self._plain and len(chunk) < len(_MAGIC):
+                self._begin = chunk
+                return
+            self._frame = zstd.ZstdDecompressor()
+        if self._plain:
+            yield from self._split(chunk)
             return
-        rest = b""
-        for text, _ in _decompressed(file):
-            first, *others = text.split(b"\n")
-            if others:
-                yield rest + first + b"\n"
-                *whole, rest = others
-                for line in whole:
-                    yield line + b"\n"
-            else:
-                rest += first
-        if rest:
-            yield rest
-
-
-def _decompressed(file: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-    """Yield (text, whether a frame ends with it) of a compressed file, as far as it was written."""
-    frame = zstd.ZstdDecompressor()
-    while chunk := file.read(_CHUNK_BYTES):
         while chunk:
-            if frame.eof:
-                frame = zstd.ZstdDecompressor()
-            text = frame.decompress(chunk)
-            chunk = frame.unused_data if frame.eof else b""
-            yield text, frame.eof
+            if self._frame is None or self._frame.eof:
+                self._frame = zstd.ZstdDecompressor()
+            text = self._frame.decompress(chunk)
+            chunk = self._frame.unused_data if self._frame.eof else b""
+            yield from self._split(text)
+        self.whole = self._frame is not None and self._frame.eof and not self._rest
+
+    def _split(self, text: bytes) -> Iterator[bytes]:
+        *whole, rest = text.split(b"\n")
+        if not whole:
+            self._rest += rest
+            return
+        whole[0] = self._rest + whole[0]
+        self._rest = rest
+        for line in whole:
+            yield line + b"\n"
 
 
 def _check_header(path: Path | str, line: bytes) -> None:

@@ -22,7 +22,7 @@ from .conditions import Condition, WatchSpec
 SCHEMA_VERSION = 1
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
     """Base of all records."""
 
     at: int

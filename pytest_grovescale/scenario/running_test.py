@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from .. import redaction
-from ..analysis.analyse import contents_of, result_of
 from ..analysis.disruptions import CONTROL_PLANE, stall_text
+from ..analysis.live_analysis import LiveAnalysis
 from ..analysis.metrics.history import MetricsHistory
 from ..analysis.phase_result import PhaseResult
 from ..analysis.profiles.phase_profiles import profiles_in
@@ -24,7 +24,7 @@ from ..checks.judge import judge_all
 from ..checks.run import Run
 from ..cluster import nodes
 from ..cluster.handle import Cluster
-from ..errors import ClusterError, NotMeasuredError, OperatorError, UsageError
+from ..errors import ClusterError, OperatorError, UsageError
 from ..json_lines import Channel
 from ..kube.client import Client
 from ..kube.faults.settings import Faults
@@ -35,7 +35,6 @@ from ..operator.definition import OperatorDefinition, load
 from ..operator.handle import Operator
 from ..prometheus.statistics import Live
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec, watches
-from ..recording.journal import read
 from ..recording.protocol import Profiler
 from ..recording.recorder import Recorder
 from ..recording.records import CYCLES, StallKind, cycle_edge
@@ -132,7 +131,7 @@ class RunningTest:
         self._profiles = profiles_in(self.recorder.journal.parent.parent)
         self._broken: dict[tuple[str, str], str] = {}
         """(process, how) → disruption of the phase that is open, or was last, in words."""
-        self._read: tuple[tuple[int, bool], tuple[TestResult, MetricsHistory]] | None = None
+        self._analysis = LiveAnalysis(self.recorder.journal)
 
     def watched(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine; the open phase, if there is one, is monitored during the run."""
@@ -318,7 +317,7 @@ class RunningTest:
 
     def result(self) -> TestResult:
         """Return the analysis of everything recorded so far, without findings."""
-        return self._analysed()[0]
+        return self.analysis().result()
 
     def judged(self) -> TestResult:
         """Return ``result()`` with the verdicts of all checks."""
@@ -326,21 +325,17 @@ class RunningTest:
 
     def recorded(self, *, findings: bool = False) -> Run:
         """Return everything recorded so far, as checks read it."""
-        test = self._analysed(findings=findings)[0]
+        test = self.analysis().result(findings=findings)
         return Run(test, self.budget.baselines, self.metrics, self._profiles)
 
     def metrics(self) -> MetricsHistory:
         """Return all scrapes recorded so far, of every target."""
-        return self._analysed()[1]
+        return self.analysis().contents().metrics
 
-    def _analysed(self, *, findings: bool = False) -> tuple[TestResult, MetricsHistory]:
+    def analysis(self) -> LiveAnalysis:
+        """Return the analysis of everything recorded so far."""
         self.recorder.check_written()
-        size = self.recorder.journal.stat().st_size
-        # An analysis with findings serves those who do not ask for them, too.
-        if self._read is None or self._read[0] not in ((size, True), (size, findings)):
-            contents = contents_of(read(self.recorder.journal))
-            self._read = ((size, findings), (result_of(contents, findings=findings), contents.metrics))
-        return self._read[1]
+        return self._analysis
 
     def aim_profiler(self, asked: Profiler | None) -> dict[str, str]:
         """Let the next phase be profiled as it requests; return process → why it cannot be, empty where it can."""
@@ -351,11 +346,8 @@ class RunningTest:
         return {}
 
     def phase_result(self, name: str) -> PhaseResult:
-        """Return one phase of ``result()``."""
-        for phase in self.result().phases:
-            if phase.name == name:
-                return phase
-        raise NotMeasuredError(f"the recording has no phase {name!r}", next_step="It never began.")
+        """Return everything measured in one phase so far."""
+        return self.analysis().phase(name)
 
 
 def _settle(future: Future[Any]) -> None:

@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..analysis.analyse import contents_of
 from ..analysis.recording_index import Contents
 from ..analysis.result import OPERATOR
 from ..errors import UsageError
 from ..kube.errors import ApiError, NotFound
 from ..kube.resources import Resource
-from ..recording.journal import read
 from ..recording.records import TOUCH
 from .quiescence import cpu_ns, until_done, until_rest
 from .running_phase import RunningPhase
@@ -49,8 +47,7 @@ def touch_each_kind(test: RunningTest, name: str, *, timeout: str | float) -> No
         )
     if test.profiled:
         return
-    test.recorder.flush()
-    chosen = list(_one_of_each(contents_of(read(test.recorder.journal)), test))
+    chosen = list(_one_of_each(test.analysis().contents(), test))
     if not chosen:
         raise UsageError(
             "scale.touch_each_kind() finds no object of the workload", next_step="Call it while a workload is deployed."

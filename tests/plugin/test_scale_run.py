@@ -14,7 +14,7 @@ import pytest
 
 from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.recording.journal import lines_of
+from pytest_grovescale.recording.journal import Reader
 from tests import forked
 
 pytestmark = pytest.mark.cluster
@@ -131,7 +131,7 @@ def test_show_prints_the_same_tables_byte_for_byte(whole: WholeRun) -> None:
 def test_nothing_secret_reaches_the_reports(whole: WholeRun) -> None:
     for file in whole.latest.rglob("*"):
         if file.is_file():
-            text = b"".join(lines_of(file)).decode(errors="replace")
+            text = b"".join(Reader(file).lines()).decode(errors="replace")
             assert "eyJhbGciOi" not in text, f"a token in {file.name}"
             assert "PRIVATE KEY" not in text, f"a key in {file.name}"
 

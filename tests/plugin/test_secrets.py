@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.cluster.handle import Cluster
-from pytest_grovescale.recording.journal import lines_of
+from pytest_grovescale.recording.journal import Reader
 
 LEAKING = Path(__file__).parents[1] / "data/operators/leaking.yaml"
 
@@ -137,7 +137,7 @@ def test_no_canary_is_in_anything_that_a_run_shows(
     leaks = [
         f"{name} in {path.relative_to(pytester.path)}"
         for path in shown
-        for content in [b"".join(lines_of(path))]
+        for content in [b"".join(Reader(path).lines())]
         for name, value in canaries.items()
         if any(form.encode() in content for form in forms(value))
     ]

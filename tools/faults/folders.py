@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from pytest_grovescale.cluster import binaries, versions
-from pytest_grovescale.recording.journal import lines_of, recordings_in
+from pytest_grovescale.recording.journal import Reader, recordings_in
 
 from .definitions import DamageCache, DamageFile, Journal, Occupied, Place
 
@@ -341,7 +341,7 @@ def journals(run: Path) -> tuple[Journal, ...]:
 
 
 def _journal(path: Path, top: Path) -> Journal:
-    lines = list(lines_of(path))
+    lines = list(Reader(path).lines())
     broken = []
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):

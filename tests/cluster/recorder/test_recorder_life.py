@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.errors import RecordingError
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.recording import journal
-from pytest_grovescale.recording.journal import lines_of
+from pytest_grovescale.recording.journal import Reader
 from pytest_grovescale.recording.protocol import MilestoneReached, PhaseComplete, RecorderConfig, SourceBroke
 from pytest_grovescale.recording.recorder import Recorder
 from pytest_grovescale.recording.records import Closed, CpuRead, Mark, MilestoneMet, PhaseEnded, Stalled
@@ -236,7 +236,7 @@ def test_full_disk_ends_the_journal_and_not_the_test(control_plane: ControlPlane
         complete(running, "p")
         running.end_phase("p", "passed")
     assert running.journal.stat().st_size <= size + SLACK
-    assert b"".join(lines_of(running.journal)).endswith(b"\n")
+    assert b"".join(Reader(running.journal).lines()).endswith(b"\n")
     found = check(running.journal)
     assert isinstance(found[-1], Closed)
     assert found[-1].reason == "journal-full"
@@ -272,7 +272,7 @@ def test_no_credential_is_in_arguments_environment_journal_or_log(
         running.end_phase("p", "passed")
     for file in tmp_path.iterdir():
         if file.is_file():
-            assert b"recorder-token" not in b"".join(lines_of(file)), file
+            assert b"recorder-token" not in b"".join(Reader(file).lines()), file
 
 
 def test_its_file_descriptors_are_its_own(control_plane: ControlPlane, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from pytest_grovescale.recording.conditions import (
     Timer,
     WatchSpec,
 )
-from pytest_grovescale.recording.journal import lines_of
+from pytest_grovescale.recording.journal import Reader
 from pytest_grovescale.recording.protocol import (
     MilestoneReached,
     PhaseComplete,
@@ -431,7 +431,7 @@ def test_scrapes_hold_what_changed_and_a_failed_one_says_so(control_plane: Contr
     assert ("bad", "start:q", {'a{x="1"}': 1.0, "b": 3.0}, {"c": "NaN"}, []) in scrapes
     failures = [(f.source, f.message) for f in of(found, SourceFailed)]
     assert sorted(source for source, _ in failures) == ["scrape:bad", "scrape:bad", "scrape:gone", "scrape:stuck"]
-    assert b"abc" not in b"".join(lines_of(running.journal))
+    assert b"abc" not in b"".join(Reader(running.journal).lines())
     assert any("no answer within" in message for _, message in failures)
     assert any("HTTP 500" in message for _, message in failures)
 

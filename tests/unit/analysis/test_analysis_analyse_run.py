@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.analyse import analyse, analyse_run, hide
 from pytest_grovescale.errors import RecordingError
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.recording.journal import Writer, lines_of
+from pytest_grovescale.recording.journal import Reader, Writer
 from tests.golden import masked
 
 from .simulated import Simulation, full_run
@@ -45,7 +45,7 @@ def test_killed_and_damaged_recordings_do_not_hide_the_others(tmp_path: Path, sn
     cut = save(tmp_path, "cut", records)
     cut.write_bytes(cut.read_bytes()[:-30])
     damaged = save(tmp_path, "damaged", records)
-    lines = list(lines_of(damaged))
+    lines = list(Reader(damaged).lines())
     damaged.write_bytes(b"".join([*lines[:20], b"\x00garbage\n", *lines[21:]]))
     (tmp_path / "recordings" / "empty.jsonl").touch()
     (tmp_path / "recordings" / "other.jsonl").write_text("something else\n")

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_grovescale.analysis.analyse import analyse, result_of
+from pytest_grovescale.analysis.analyse import analyse, contents_of, result_of
+from pytest_grovescale.analysis.live_analysis import LiveAnalysis
 from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.analysis.result import TestResult
-from pytest_grovescale.errors import RecordingError
+from pytest_grovescale.errors import NotMeasuredError, RecordingError
 from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.journal import Writer, read
 from pytest_grovescale.report.run_report import render_test
 
 from .simulated import full_run
@@ -52,6 +56,34 @@ def test_what_a_prefix_says_of_an_ended_phase_stays_true(length: int) -> None:
             assert sum(row.count for row in early.api) <= sum(row.count for row in late.api)
 
 
+VALUES = st.dictionaries(
+    st.sampled_from(["a", "b"]),
+    st.sampled_from([0, 1, 1.0, True, False, "", "1", None, ["x"], [], {"y": 1}]),
+    max_size=2,
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["p", "q"]), VALUES, VALUES, st.sampled_from([None, "a", "b"])), max_size=12))
+def test_records_are_what_they_were_when_equal_parts_of_them_are_kept_once(
+    events: list[tuple[str, dict[str, Any], dict[str, Any], str | None]],
+) -> None:
+    records: list[rec.AnyRecord] = [
+        rec.ObjectSeen(
+            at=at,
+            watch="w1",
+            change="modified",
+            name=name,
+            fields=fields,
+            numbers=numbers,
+            difference=None if path is None else rec.Difference(kind="content", paths=[path], back=[path]),
+        )
+        for at, (name, fields, numbers, path) in enumerate(events)
+    ]
+    before = msgspec.json.encode(records)
+    contents_of(records)
+    assert msgspec.json.encode(records) == before
+
+
 def test_feeding_on_after_a_result_gives_the_same_as_all_at_once() -> None:
     records, final = whole()
     contents = Contents()
@@ -60,6 +92,33 @@ def test_feeding_on_after_a_result_gives_the_same_as_all_at_once() -> None:
         if isinstance(record, rec.PhaseEnded):
             result_of(contents)
     assert result_of(contents) == final
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.sets(st.integers(1, 400), max_size=6), findings=st.lists(st.booleans(), min_size=7, max_size=7))
+def test_a_live_analysis_says_at_each_moment_what_one_of_all_that_is_written_says(
+    tmp_path: Path, cuts: set[int], findings: list[bool]
+) -> None:
+    records, _ = whole()
+    path = tmp_path / "live.jsonl.zst"
+    path.unlink(missing_ok=True)
+    writer, live = Writer(path), LiveAnalysis(path)
+    written = 0
+    for cut, wanted in zip([*sorted(cuts), len(records)], findings, strict=False):
+        for record in records[written:cut]:
+            writer.append(record)
+        # As `Scale.check` does it: a result, and then the check.
+        written = max(written, min(cut, len(records)))
+        for check in range(2):
+            writer.append(rec.CheckDeclared(at=records[written - 1].at + check, check={}, source="test"))
+            writer.flush()
+            found = contents_of(read(path))
+            assert live.result(findings=wanted) == result_of(found, findings=wanted)
+            for phase in result_of(found).phases:
+                assert live.phase(phase.name) == phase
+    with pytest.raises(NotMeasuredError):
+        live.phase("none")
+    writer.close()
 
 
 @given(st.data())

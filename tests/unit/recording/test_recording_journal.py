@@ -72,7 +72,7 @@ def write(path: Path, records: list[AnyRecord]) -> Path:
 
 def plain(path: Path) -> list[bytes]:
     """Make a journal one of plain lines, as earlier versions wrote them; return these."""
-    lines = list(journal.lines_of(path))
+    lines = list(journal.Reader(path).lines())
     path.write_bytes(b"".join(lines))
     return lines
 
@@ -155,7 +155,7 @@ def test_lines_that_are_alike_take_little_space(tmp_path: Path) -> None:
     ]
     path = tmp_path / "j.jsonl.zst"
     flushed(path, [[opened()], *([record] for record in records)])
-    assert path.stat().st_size * 3 < sum(map(len, journal.lines_of(path)))
+    assert path.stat().st_size * 3 < sum(map(len, journal.Reader(path).lines()))
 
 
 def test_damage_of_compressed_lines_is_named_by_the_line_behind_the_sound_ones(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_full_disk_leaves_whole_lines_and_a_last_word(tmp_path: Path, limit: int
     ]
     code = limited(path, limit, records)
     assert path.stat().st_size <= limit
-    text = b"".join(journal.lines_of(path))
+    text = b"".join(journal.Reader(path).lines())
     assert text.endswith(b"\n") or not text
     found = list(journal.read(path))
     if code == 1:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.recording.journal import lines_of
+from pytest_grovescale.recording.journal import Reader
 from pytest_grovescale.recording.records import Scraped, SourceFailed, TargetSeen
 from pytest_grovescale.recording.scraping import target as target_module
 from tests.unit.recording.scraping_harness import TEXT, Harness, Reply, reply, scraping, serving
@@ -187,4 +187,4 @@ def test_credentials_in_labels_are_blotted_out(tmp_path: Path) -> None:
         ({blotted: 2, "b": 2}, []),
         ({}, [blotted]),
     ]
-    assert token not in b"".join(lines_of(harness.path)).decode()
+    assert token not in b"".join(Reader(harness.path).lines()).decode()

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import readiness, webhooks
-from pytest_grovescale.recording.journal import lines_of
+from pytest_grovescale.recording.journal import Reader
 from pytest_grovescale.recording.records import Scraped, SourceFailed
 from pytest_grovescale.recording.scrape_targets import AtUrl, ScrapeTarget
 from tests.unit.recording.scraping_harness import scraping
@@ -106,7 +106,7 @@ def test_what_keeps_it_out_is_reported_and_never_the_token(tmp_path: Path, chang
     (failed,) = asyncio.run(run())
     assert isinstance(failed, SourceFailed)
     assert said in failed.message
-    assert TOKEN not in b"".join(lines_of(tmp_path / "recording.jsonl")).decode()
+    assert TOKEN not in b"".join(Reader(tmp_path / "recording.jsonl").lines()).decode()
 
 
 def test_readiness_is_let_in_the_same_way(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ async def watch(server: Server, path: Path) -> list[AnyRecord]:
         each.cancel()
     await asyncio.gather(task, quiet, return_exceptions=True)
     ledger.flush()
-    return [msgspec.json.decode(line, type=AnyRecord) for line in journal.lines_of(path)]
+    return [msgspec.json.decode(line, type=AnyRecord) for line in journal.Reader(path).lines()]
 
 
 AWAY, EVENTS = st.integers(0, 5), st.integers(0, 6)
