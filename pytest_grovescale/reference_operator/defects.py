@@ -73,11 +73,15 @@ MISSED_DELETES = "missed-deletes"
 NO_DRIFT = "no-drift"
 WAKE_ALL = "wake-all"
 HISTORY = "history"
+LATE_START = "late-start"
+FLAPPING = "flapping"
+TAKEN_BACK = "taken-back"
 
 AROUND_RECONCILES = frozenset(
     {
         *(STAMPED_STATUS, RIVALS, EVENT_FLOOD, LOG_FLOOD, RECOVERED_PANIC, SMALL_LEAK, WIDE_LIST, DISCOVERY),
         *(WATCH_LEAK, LATE_FINALIZER, WAKE_CHILDREN, RESTLESS, HISTORY),
+        *(LATE_START, FLAPPING, TAKEN_BACK),
     }
 )
 """Those that wrap the reconcile functions (`flawed_reconciles`)."""
@@ -147,6 +151,9 @@ KNOWN: Mapping[str, str] = {
     NO_DRIFT: "what others change in a PodClique stays: it is compared again only when its PodCliqueSet changes",
     WAKE_ALL: "each event of a pod, whatever changed, has all PodCliques reconciled",
     HISTORY: "each reconcile of a PodClique appends a line to an annotation of it",
+    LATE_START: "a PodClique is looked at three seconds after it was made",
+    FLAPPING: "a PodClique's first condition is set to its opposite and back, once",
+    TAKEN_BACK: "annotations of a PodClique that others have written are removed",
 }
 """Name → description."""
 

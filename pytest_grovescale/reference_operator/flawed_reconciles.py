@@ -29,6 +29,7 @@ Reconcile = Callable[[str], Awaitable[Result]]
 _LEAKED_BYTES = 1024
 _PANIC_EVERY = 20
 _LATE_S = 2.0
+_START_S = 3.0
 _WATCHES = 20
 """Watches that are leaked: with more, the client has no connection left."""
 _WAKE_AFTER_S = 0.2
@@ -48,6 +49,8 @@ class FlawedReconciles:
         self._leaked: list[bytearray] = []
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._late: set[str] = set()
+        self._started: set[str] = set()
+        self._flapped: set[str] = set()
         self._done = 0
         self._seconds: dict[str, str] = {}
 
@@ -77,6 +80,9 @@ class FlawedReconciles:
 
     def _held_back(self, key: str) -> Result | None:
         clique = self._caches.cliques.store.get(key)
+        if d.LATE_START in self._defects and clique is not None and clique.uid not in self._started:
+            self._started.add(clique.uid)
+            return Result(requeue_after=_START_S)
         if (
             d.LATE_FINALIZER not in self._defects
             or clique is None
@@ -124,6 +130,10 @@ class FlawedReconciles:
             await self._claim(clique, "podclique")
         if d.HISTORY in self._defects:
             await self._record(clique)
+        if d.FLAPPING in self._defects:
+            await self._flap(clique)
+        if d.TAKEN_BACK in self._defects:
+            await self._take_back(clique)
         if d.EVENT_FLOOD in self._defects:
             await self._event(clique)
         if d.LOG_FLOOD in self._defects:
@@ -141,6 +151,25 @@ class FlawedReconciles:
         ]
         path = PODCLIQUE.path(clique.namespace, clique.name, "status")
         await self._api.patch(path, {"status": {"conditions": conditions}})
+
+    async def _flap(self, clique: PodClique) -> None:
+        """Defect flapping: says the opposite of its first condition for a moment."""
+        if not clique.status.conditions or clique.uid in self._flapped:
+            return
+        self._flapped.add(clique.uid)
+        path = PODCLIQUE.path(clique.namespace, clique.name, "status")
+        said: list[dict[str, str]] = [msgspec.to_builtins(one) for one in clique.status.conditions]
+        opposite = "False" if said[0]["status"] == "True" else "True"
+        for first in (opposite, said[0]["status"]):
+            conditions = [{**said[0], "status": first}, *said[1:]]
+            await self._api.patch(path, {"status": {"conditions": conditions}})
+
+    async def _take_back(self, clique: PodClique) -> None:
+        """Defect taken-back: keeps only the annotations that it knows."""
+        others = [name for name in clique.metadata.annotations if name.startswith("grovescale.io/touched")]
+        if others:
+            body = {"metadata": {"annotations": dict.fromkeys(others)}}
+            await self._api.patch(PODCLIQUE.path(clique.namespace, clique.name), body)
 
     async def _record(self, clique: PodClique) -> None:
         """Defect history: a line for each reconcile, none of which is ever dropped."""

@@ -6,9 +6,10 @@ made from one template, so that the many say what the few lack.
 
 No false alarm: only at the end of two idle seconds or more, or of a phase that made no progress; of objects that are
 not being deleted and, as their children, have not changed in that time; and only children that the operator made. A
-number counts as that of the children where it is for four of five owners, five or more, or was for all at another
-such time, of three children or more; a number of children without such a field has to be the same for four of five, and
-what has none, where the others have some, is a defect. Other differences are a note: a workload may be of two sizes.
+number counts as that of the children where it has their name (``status.pods``, of three owners or more), where it is
+for four of five owners, five or more, or where it was for all at another such time, of three children or more. A number
+of children without such a field has to be the same for four of five, and what has none, where the others have some, is
+a defect. Other differences are a note: a workload may be of two sizes.
 """
 
 from __future__ import annotations
@@ -93,8 +94,10 @@ def _wrong_numbers(found: Sequence[_Family]) -> Iterator[Finding]:
     for one, fields in at_rest:
         for path, numbers in sorted(fields.items()):
             wrong = [row for row in numbers if row[1] != row[2]]
+            named = path.startswith("status.") and path.removeprefix("status.").lower() == one.kind.partition(".")[0]
+            named = named and len(numbers) >= _FEW_OWNERS
             usual = len(numbers) >= _LEAST and len(numbers) - len(wrong) >= _MOST * len(numbers)
-            if not wrong or path in reported or not (usual or path in right_once):
+            if not wrong or path in reported or not (usual or named or path in right_once):
                 continue
             reported.add(path)
             texts = [f"{life.name} has {number}, and {count} {one.kind}" for life, count, number in wrong]

@@ -9,13 +9,14 @@ an operator that is killed for its own.
 No false alarm: lists count from a second after the last object was gone on, ten, and three for ten objects: no poll for
 all of them is so frequent. Requests for one object count from a second after it was gone on, and of those only what
 came again and again while nothing changed. A series counts when a label's value is the name or UID of an object that is
-gone. Descriptors and threads count where each scrape, two of them in between, shows them grow with the objects of one
-kind, one to four for each; or from a growth on that no pool of connections explains, and only in proportion to the
-objects; or where no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole
-run by twice that: a pool grows by as many as are under way at once, and no further. Watches are those that the audit
-log shows to begin and not to end, and an operator has a few for each kind, not for each object. Of memory only what
-Go's collector found in use counts (its next goal, by GOGC), after a collection while the workload was being deleted,
-and only where it is twice that of the start and never was more: caches shrink with their objects.
+gone. Goroutines, which have no pools, count where each scrape, two of them in between, shows them grow with the objects
+of one kind, one to four for each. Descriptors and threads count from a growth on that no pool of connections explains,
+and only in proportion to the objects; or where no-op triggers, which bring no object, made them grow by one for each
+object of a kind and the whole run by twice that: a pool grows by as many as are under way at once, and no further.
+Watches are those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for
+each object. Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection while
+the workload was being deleted, and only where it is twice that of the start and never was more: caches shrink with
+their objects.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ from .evidence import ObjectId
 from .observed import QUIET_NS, Observed
 
 ID = "initial-state"
+
+_GOROUTINES = "go_goroutines"
+"""Nothing keeps a pool of them: threads and connections of a pool may come with the objects, too."""
 
 _PROCESS = {
     "process_open_fds": "open files",
@@ -62,7 +66,7 @@ _WATCHES_PER_OBJECT = 0.1
 
 _LEAST_TRACKED = 20
 _MOST_EACH = 4
-_ROOM, _OFF = 4, 0.15
+_ROOM, _OFF = 3, 0.05
 """How far a count may be from so many for each object, and the same as a share of its growth."""
 _SCRAPES_BETWEEN = 2
 """Scrapes in between that show it grow."""
@@ -211,7 +215,7 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
         was, now = target.value(series, before), target.value(series, after)
         if was is None or now is None:
             continue
-        if (one := _one_for_each(seen, target, series, before, after)) is not None:
+        if series == _GOROUTINES and (one := _one_for_each(seen, target, series, before, after)) is not None:
             yield one
             continue
         grown, triggers = _grown_by_triggers(seen, target, series)

@@ -15,7 +15,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, found, ids, made, poll, scrape, seen, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, N, found, ids, made, poll, scrape, seen, settled
 from .test_findings_objects import clique, gone, idle_cpu, shown, written
 
 CONFIGMAPS = WatchSpec(resource="configmaps", path="/api/v1/namespaces/t/configmaps")
@@ -72,6 +72,8 @@ def test_one_of_many_without_children(counts: list[int], wrong: str) -> None:
         ("status_made", [3] * 10, False),
         ("status_made", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], False),
         ("spec_replicas", [3] * 9 + [2], True),
+        ("status_services", [4] * 10, True),
+        ("status_seen", [4] * 10, False),
     ],
 )
 def test_a_number_that_is_that_of_the_children_for_all_but_one(path: str, numbers: list[int], wrong: bool) -> None:
@@ -325,7 +327,7 @@ def test_goroutines_that_come_with_the_objects_one_for_each(each: int, stays: bo
         clique(sim, f"c-{index}", 200 + 50 * index, owner="uid-pcs")
     gone(sim)
     scrape(sim, "gauge", "go_goroutines", {"start:deploy": 20.0})
-    for ms in (700, 1300, 2000, DEPLOYED):
+    for ms in (700, 1300, 2000, 2300):
         there = sum(200 + 50 * index + 10 <= ms for index in range(number))
         sim.scrape(ms, {"go_goroutines": 20.0 + each * there})
     sim.scrape(DELETED + 890, {"go_goroutines": 20.0 + each * number * stays})
@@ -417,3 +419,20 @@ def test_the_cpu_of_a_reconcile_that_finds_nothing_to_do(cores: float, severity:
         sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=start, rss_bytes=10**8))
     costs = [one for one in analyse(sim.records()).findings if "of CPU" in one.text and one.id == "noop-work"]
     assert [one.severity for one in costs] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "grown", "wrong"),
+    [
+        ("op_pods_created_total", N, False),
+        ("op_pods_created_total", 2 * N, True),
+        ("op_pods_created_total", 0, True),
+        ("op_pods_creation_failures_total", 0, False),
+        ("op_widgets_created_total", 3, False),
+        ("op_pods_deleted_total", 3 * N, True),
+    ],
+)
+def test_a_counter_that_is_not_what_was_done(name: str, grown: int, wrong: bool) -> None:
+    sim = settled()
+    scrape(sim, "counter", name, {"start:deploy": 5.0, rec.SETTLED: 5.0 + grown})
+    assert ("counter" in ids(sim)) == wrong

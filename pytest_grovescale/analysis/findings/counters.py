@@ -1,0 +1,87 @@
+"""Counters of the operator's own that say something else than the audit log.
+
+A counter of what was created or deleted is what rates and alerts are built on. Incremented before the request, at each
+retry, or at two places, it grows by two for each; at none, it stays at zero, and looks like calm.
+
+No false alarm: only counters whose name has what was done (created, deleted) and a kind of object that the operator or
+its user made or deleted, ten times or more. It is held against all that it can mean: requests that were answered with
+success, all that were tried, and objects of the kind that came or went; it counts where it is a tenth and two beside
+each of these, and the last scrape was at rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...exposition.families import LIBRARIES, family_of, parse
+from ..reconciles import singulars
+from ..result import Finding
+from .observed import Observed
+
+ID = "counter"
+
+_ACTIONS = {
+    "create": re.compile(r"^(created?|creates|creations?)$"),
+    "delete": re.compile(r"^(deleted?|deletes|deletions?)$"),
+}
+_QUALIFIED = re.compile(r"fail|error|retr|duration|seconds|bytes|event|conflict|skip|ready|pending|queue|wait|attempt")
+"""Parts of names of counters of something else than what was done."""
+_LEAST = 10
+_OFF, _FEW = 0.1, 2
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each counter that is not what it can mean."""
+    target, first = seen.target, seen.first_scrape
+    last = seen.rests[-1] if seen.rests else None
+    if target is None or first is None or last is None or last <= first or not seen.log_whole or not seen.operator:
+        return
+    grown: dict[str, float] = {}
+    for series in target.series:
+        name = family_of(parse(series).name, target.families)
+        family = target.families.get(name)
+        if family is None or family.type != "counter" or name.startswith(LIBRARIES) or _QUALIFIED.search(name):
+            continue
+        grown[name] = grown.get(name, 0.0) + (target.value(series, last) or 0.0) - (target.value(series, first) or 0.0)
+    begin, end = target.moments[first].at, target.moments[last].at
+    for name, number in sorted(grown.items()):
+        words = name.lower().split("_")
+        verb = next((verb for verb, form in _ACTIONS.items() if any(form.match(word) for word in words)), "")
+        resource = _kind(seen, words) if verb else ""
+        if not resource:
+            continue
+        meanings = _meanings(seen, verb, resource, begin, end)
+        most = max(meanings.values())
+        if most < _LEAST or any(abs(number - one) <= _OFF * max(one, number) + _FEW for one in meanings.values()):
+            continue
+        what, count = max(meanings.items(), key=lambda one: one[1])
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"{name} grew by {number:,.0f}, and there were {count:,} {what}",
+            evidence=tuple(f"{count:,} {what}" for what, count in meanings.items()),
+            check=f'invariant("sum({name}) == objects(\\"{resource}\\")")',
+        )
+
+
+def _kind(seen: Observed, words: list[str]) -> str:
+    """Return the resource that a counter's name speaks of; empty without one."""
+    known = {one.resource for one in seen.requests if one.changes} | set(seen.lives)
+    return next((one for one in sorted(known) if any(name in words for name in singulars(one))), "")
+
+
+def _meanings(seen: Observed, verb: str, resource: str, begin: int, end: int) -> dict[str, int]:
+    """Return in words → number, of all that may have been counted between two scrapes."""
+    own = [one for one in seen.requests_in(begin, end) if one.resource == resource and not one.subresource]
+    tried = [one for one in own if one.verb == verb]
+    lives = seen.lives.get(resource, ())
+    if verb == "create":
+        moved = sum(begin <= life.begun < end for life in lives)
+    else:
+        moved = sum(begin <= (life.gone_at() or 0) < end for life in lives)
+    return {
+        f"successful requests to {verb} {resource}": sum(one.changes for one in tried),
+        f"requests to {verb} {resource}": len(tried),
+        f"{resource} that {'came' if verb == 'create' else 'went'}": moved,
+    }
