@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import msgspec
@@ -122,9 +123,12 @@ def sample(facts: Facts, resource: CustomResource) -> Sample:
     ranked = sorted(
         of_kind,
         key=lambda found: (
-            _rank(found.file, _SAMPLES),
-            found.object["apiVersion"] != resource.api_version,
             not _mapping(found.object.get("spec")),
+            _rank(found.file, _SAMPLES)[:2],
+            found.object["apiVersion"] != resource.api_version,
+            # As kubebuilder names its own: GROUP_VERSION_KIND.yaml.
+            not PurePosixPath(found.file).stem.endswith(f"_{resource.kind.lower()}"),
+            found.file,
         ),
     )
     if not ranked:

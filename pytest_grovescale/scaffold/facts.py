@@ -18,6 +18,8 @@ _OF_TESTS = {"test", "tests", "e2e"}
 _NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
 _SUFFIXES = {".go", ".py", ".js", ".mjs", ".cjs", ".yaml", ".yml", ".json", ".toml", ".txt"}
 YAML = (".yaml", ".yml", ".json")
+KUSTOMIZED = "config/default/kustomization.yaml"
+"""kubebuilder's installation as a whole."""
 UP = "../../"
 """The project's folder as seen from its scale tests."""
 _LARGEST_BYTES = 4_000_000
@@ -59,8 +61,8 @@ class Facts(msgspec.Struct, frozen=True):
     """Folders with projects of their own, which are not read."""
 
     def of_kind(self, *kinds: str) -> list[Found]:
-        """Return the objects of these kinds."""
-        return [found for found in self.objects if found.kind in kinds]
+        """Return the objects of these kinds, without those of tests."""
+        return [found for found in self.objects if found.kind in kinds and not _is_test(found.file)]
 
     def sources(self, suffix: str) -> dict[str, str]:
         """Return the texts with this suffix, without tests."""

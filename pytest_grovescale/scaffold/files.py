@@ -5,13 +5,12 @@ Pure: facts in, files out. A guess is a comment that begins with ``guess:`` in t
 
 from __future__ import annotations
 
-import functools
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-import jinja2
 import msgspec
 import yaml
 
@@ -19,21 +18,18 @@ from ..errors import DefinitionError
 from ..operator.manifests import CRD, Object
 from ..operator.schema import NAME
 from . import custom_resources, deployment, interpreted, program
-from .custom_resources import CustomResource, Milestone, Reference, Sample
-from .facts import UP, YAML, Facts
+from .custom_resources import CustomResource, Reference, Sample
+from .facts import KUSTOMIZED, UP, YAML, Facts
+from .first_test import first_test, owned_kinds
 from .program import Program
-from .rbac import may_create, rbac
+from .rbac import rbac
+from .rendering import dns, rendered, variable, with_article
 
 FOLDER = "tests/scale"
 WORKFLOW = ".github/workflows/scale.yml"
 TRIGGER = "grovescale.io/reconcile-trigger"
 GUESS = "guess: "
-_KUSTOMIZED = "config/default/kustomization.yaml"
-"""kubebuilder's installation as a whole."""
 _IN_LINES = ("command", "env", "pod")
-_TEMPLATES = Path(__file__).parent / "templates"
-_HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
-"""Annotation that kopf writes once all handlers of an object have succeeded (kopf, `AnnotationsDiffBaseStorage`)."""
 
 
 class File(msgspec.Struct, frozen=True):
@@ -74,8 +70,9 @@ def plan(facts: Facts) -> Plan:
     found = program.go_program(facts) or interpreted.interpreted_program(facts) or _as_pods(facts)
     ordered = _ordered(facts, resources, found)
     samples = {resource.kind: custom_resources.sample(facts, resource) for resource in ordered}
+    with_samples = {resource.kind: (resource, samples[resource.kind]) for resource in ordered}
     primary = ordered[0]
-    test = f"{FOLDER}/test_{_variable(primary)}.py"
+    test = f"{FOLDER}/test_{variable(primary)}.py"
     command = f"pytest --grovescale {FOLDER}"
     files = [
         File(f"{FOLDER}/operator.yaml", _definition(facts, resources, primary, found)),
@@ -83,7 +80,13 @@ def plan(facts: Facts) -> Plan:
             File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(resource, samples))
             for resource in ordered
         ),
-        File(test, _test(facts, primary, samples[primary.kind], found, others=ordered[1:])),
+        *(
+            File(
+                f"{FOLDER}/test_{variable(resource)}.py",
+                first_test(_name(facts), facts, resource, found, with_samples),
+            )
+            for resource in ordered
+        ),
         File(WORKFLOW, _workflow(found, command)),
         File(".gitignore", "".join(f"{line}\n" for line in _ignored(facts, found)), appended=True),
     ]
@@ -104,8 +107,8 @@ def _as_pods(facts: Facts) -> Program:
             next_step="Name the folder with its sources, or with its manifests"
             + (f": grovescale init {facts.inner[0]}" if facts.inner else "."),
         )
-    if _KUSTOMIZED in facts.files:
-        deployments = [str(PurePosixPath(_KUSTOMIZED).parent)]
+    if KUSTOMIZED in facts.files:
+        deployments = [str(PurePosixPath(KUSTOMIZED).parent)]
     why = interpreted.not_found(facts)
     return Program(
         language="pods",
@@ -133,13 +136,17 @@ def _ordered(facts: Facts, resources: Sequence[CustomResource], found: Program) 
     """Return the resources that users create, that which is tested first at the beginning."""
     listed = program.project_kinds(facts)
     reconciled = set(re.findall(r"\bFor\(\s*&\w+\.(\w+)\{", found.text))
-    owned = _owned(found)
+    owned = owned_kinds(found)
     named = custom_resources.literals(found.text)
     has_sample = {obj.kind for obj in facts.objects if obj.kind != CRD}
 
+    def is_made(resource: CustomResource) -> bool:
+        """Return whether it is made for others, not by users: PROJECT lists what the project is about."""
+        return resource.kind in owned and resource.kind not in listed
+
     def rank(resource: CustomResource) -> tuple[object, ...]:
         return (
-            resource.kind in owned,
+            is_made(resource),
             bool(reconciled) and resource.kind not in reconciled,
             found.language == "python" and resource.plural not in named,
             listed.index(resource.kind) if resource.kind in listed else len(listed),
@@ -148,7 +155,7 @@ def _ordered(facts: Facts, resources: Sequence[CustomResource], found: Program) 
         )
 
     ranked = sorted(resources, key=rank)
-    created = [each for each in ranked if each.kind in has_sample and each.kind not in owned]
+    created = [each for each in ranked if each.kind in has_sample and not is_made(each)]
     return [ranked[0], *(each for each in created if each is not ranked[0])]
 
 
@@ -168,6 +175,7 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
         "command": list(found.command),
         "pod": _pod(facts, found),
         "env": dict(found.env),
+        "files": dict(found.files),
         "crds": _crd_paths(facts, resources),
         "rbac": rights,
         "webhooks": [UP + file for file in found.webhooks],
@@ -180,6 +188,7 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
     }
     said = {
         "build": "Run where pytest is started, before the operator is.",
+        "files": "Its webhooks get an issued certificate: a rotated one would be mounted by a kubelet.",
         "pod": "It runs as pods, which takes a kind cluster (docs/clusters.md): no sources of a program were found.",
         "rbac": "It runs as a ServiceAccount with these rights, never as admin.",
         "trigger": "Changed to trigger a reconcile that should find nothing to do.",
@@ -254,11 +263,15 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
     obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
     if not resource.namespaced:
         del obj["metadata"]["namespace"]
-    guesses = [_of_reference(found) for found in references]
+    guesses = [_of_reference(found) for found in references if not found.is_to_sample]
     if sample.made_from_schema:
-        guesses.append(f"no sample of a {resource.kind} was found: this is the least that its schema allows")
+        guesses.append(
+            f"no sample of {with_article(resource.kind)} was found: this is the least that its schema allows"
+        )
         if custom_resources.has_pattern(resource.schema):
             guesses.append("its schema has patterns, which these values may not match")
+    if not sample.made_from_schema and not obj.get("spec") and "spec" in resource.schema.get("properties", {}):
+        guesses.append(f"the sample's spec is empty: {with_article(resource.kind)} of it may have nothing to do")
     if not sample.companions and any(
         key in ("secretName", "configMapName", "secretRef", "secretKeyRef") for key in _keys(sample.object)
     ):
@@ -266,7 +279,7 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
     placed = {
         named[found.path]: _name_of(found.kind, _parameter(found.kind)) for found in references if found.is_to_sample
     }
-    return _rendered(
+    return rendered(
         "workload.yaml.j2",
         kind=resource.kind,
         source=sample.source,
@@ -279,20 +292,20 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
 
 def _name_of(kind: str, parameter: str) -> str:
     """Return the expression of the names that the template of a kind gives its objects."""
-    return f'{{{{ {parameter} | default("{_dns(kind)}") }}}}-{{{{ number }}}}'
+    return f'{{{{ {parameter} | default("{dns(kind)}") }}}}-{{{{ number }}}}'
 
 
 def _parameter(kind: str) -> str:
     """Return the parameter of a template for the names of another kind's objects."""
-    return f"{_dns(kind).replace('-', '_')}_name"
+    return f"{dns(kind).replace('-', '_')}_name"
 
 
 def _of_reference(found: Reference) -> str:
     """Return what is to be checked of a text that names an object of another kind."""
     file, place = f"{found.kind.lower()}.yaml.j2", ".".join(map(str, found.path))
-    if found.is_to_sample:
-        return f"{place} names a {found.kind} of {file}: as many of them have to be there, before"
-    return f"{place} is {found.value}, a {found.kind} that has to be there: those of {file} have other names"
+    return (
+        f"{place} is {found.value}, {with_article(found.kind)} that has to be there: those of {file} have other names"
+    )
 
 
 def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> str:
@@ -326,81 +339,6 @@ def _keys(value: Any) -> Iterator[str]:
             yield from _keys(inner)
 
 
-_MAKES_PODS = ("pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs")
-_POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
-
-
-def _owned(found: Program) -> set[str]:
-    return set(re.findall(r"\bOwns\(\s*&\w+\.(\w+)\{", found.text))
-
-
-def _test(
-    facts: Facts,
-    resource: CustomResource,
-    sample: Sample,
-    found: Program,
-    *,
-    others: Sequence[CustomResource],
-) -> str:
-    workload = _variable(resource)
-    owned, created = _owned(found), may_create(facts, resource, found)
-    runs_jobs = "Job" in owned or "jobs" in created
-    deploy = custom_resources.milestones(resource, sample.object, found.text, workload, runs_jobs=runs_jobs)
-    constants = []
-    if (
-        not deploy
-        and found.language == "python"
-        and re.search(r"^@kopf\.on\.(create|update|resume|field)", found.text, re.M)
-    ):
-        deploy = [_handled_by_kopf(resource)]
-        constants = [f"HANDLED = '{_HANDLED}'\nIS_HANDLED = f\"fields[{{HANDLED!r}}] is not None\""]
-    if not deploy and len(owned) == 1:
-        deploy = [_children(*owned)]
-    makes = [plural for plural in _MAKES_PODS if plural in created]
-    guesses = []
-    if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
-        guesses.append("the program has a GenerationChangedPredicate: a change of an annotation may not reach it")
-    text = _rendered(
-        "test.py.j2",
-        name=_name(facts),
-        kind=resource.kind,
-        plural=workload,
-        resource=f"{resource.plural}.{resource.group}",
-        scope="" if resource.namespaced else ', namespace="*"',
-        template=f"{resource.kind.lower()}.yaml.j2",
-        constants=constants,
-        place='cluster="kind"' if found.manifests else "nodes=10",
-        deploy=deploy,
-        trigger_guesses=guesses,
-        has_pods=bool(owned & _POD_OWNERS) or bool(makes),
-        pods_guess="" if owned & _POD_OWNERS else f"its role may create {' and '.join(makes)}: no pod is left of them",
-    )
-    if others:
-        names = ", ".join(f"{each.kind.lower()}.yaml.j2" for each in others)
-        text = text.replace("    objects = scale", f"    # Other workloads: {names}\n    objects = scale", 1)
-    return text
-
-
-def _handled_by_kopf(resource: CustomResource) -> Milestone:
-    target = f"{resource.plural}.{resource.group}"
-    scope = "" if resource.namespaced else ', namespace="*"'
-    return Milestone(
-        name="handled",
-        expression=f'conditions.matching("{target}", objects, IS_HANDLED, fields=[HANDLED]{scope})',
-        reason="kopf notes in an annotation that all handlers of an object have succeeded",
-        is_guess=False,
-    )
-
-
-def _children(kind: str) -> Milestone:
-    return Milestone(
-        name=f"{kind.lower()}s-there",
-        expression=f'conditions.count("{kind.lower()}", objects, op=">=")',
-        reason=f"the operator owns {kind}s: one or more for each object",
-        is_guess=True,
-    )
-
-
 _SAME_NAME = {
     "aiohttp",
     "kopf",
@@ -421,7 +359,7 @@ def _installed(found: Program) -> str:
 
 
 def _workflow(found: Program, command: str) -> str:
-    return _rendered("workflow.yml.j2", language=found.language, requirements=_installed(found), command=command)
+    return rendered("workflow.yml.j2", language=found.language, requirements=_installed(found), command=command)
 
 
 def _ignored(facts: Facts, found: Program) -> list[str]:
@@ -433,18 +371,10 @@ def _ignored(facts: Facts, found: Program) -> list[str]:
     return [line for line in wanted if line.strip("/") not in there]
 
 
-def _variable(resource: CustomResource) -> str:
-    """Return the plural as a name of Python."""
-    name = re.sub(r"\W", "_", resource.plural.lower())
-    return f"{name}_" if name in ("conditions", "scale", "objects", "pytest") or not name.isidentifier() else name
-
-
-def _dns(kind: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", kind.lower())[:40]
-
-
 def _field(name: str, value: Any, *, block: bool) -> str:
-    """Return one field: its value beside its name, or below it where ``block``."""
+    """Return one field: its value beside its name, or below it where ``block``; texts of several lines as such."""
+    if isinstance(value, dict) and any(isinstance(inner, str) and "\n" in inner for inner in value.values()):
+        return f"{name}:\n" + "".join(f"  {key}: |\n{textwrap.indent(inner, '    ')}" for key, inner in value.items())
     if block and isinstance(value, list):
         return f"{name}:\n" + "".join(f"  - {_in_one_line(item)}\n" for item in value)
     if block and isinstance(value, dict):
@@ -460,28 +390,6 @@ def _in_one_line(value: Any) -> str:
 def _yaml(value: Any) -> str:
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False)
     return text
-
-
-@functools.cache
-def _environment() -> jinja2.Environment:
-    # Other delimiters than those of the workload templates that are written.
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        undefined=jinja2.StrictUndefined,
-        block_start_string="<%",
-        block_end_string="%>",
-        variable_start_string="<<",
-        variable_end_string=">>",
-        comment_start_string="<#",
-        comment_end_string="#>",
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-
-
-def _rendered(template: str, /, **values: object) -> str:
-    return _environment().get_template(template).render(values)
 
 
 def described(files: Iterable[File]) -> list[str]:

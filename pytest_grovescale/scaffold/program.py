@@ -27,7 +27,7 @@ from .deployment import (
     probe_path,
     readiness_url,
 )
-from .facts import Facts
+from .facts import KUSTOMIZED, YAML, Facts
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +40,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """Files with its Deployment, where it has to run as pods."""
     build: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
+    files: Mapping[str, str] = {}
+    """Name → text of its configuration."""
     readiness: str = ""
     metrics: str = ""
     secure_metrics: bool = False
@@ -105,11 +107,19 @@ def go_program(facts: Facts) -> Program | None:
     arguments = kept_arguments(given.arguments, flags, own, given, facts.files, env, guesses)
     arguments += [f"--{name}={value}" for name, (_, value) in own.items()]
     roles = {role for role, _ in own.values()}
-    roles |= {port for port in (METRICS, HEALTH) if any(f"{{{port}}}" in text for text in (*arguments, *env.values()))}
-    webhooks = _webhooks(facts, source, arguments, env, guesses)
+    config = _configuration(facts, source, flags, roles)
+    if config:
+        arguments = [each for each in arguments if not each.startswith("--config")]
+        arguments.append(f"--config={{directory}}/{_CONFIG}")
+    roles |= {
+        port
+        for port in (METRICS, HEALTH)
+        if any(f"{{{port}}}" in text for text in (*arguments, *env.values(), *config.values()))
+    }
+    webhooks = _webhooks(facts, source, [*arguments, *config.values()], env, guesses)
     start = _WITH_CERTIFICATE if env.get("TMPDIR") == "{directory}" else ("bin/manager",)
     webhook_port = 0
-    if webhooks and not any("{webhook_port}" in argument for argument in arguments):
+    if webhooks and not any("{webhook_port}" in text for text in (*arguments, *config.values())):
         fixed_webhook = _FIXED_WEBHOOK.search(source)
         webhook_port = int(fixed_webhook[1]) if fixed_webhook else 9443
     if not webhooks:
@@ -128,6 +138,7 @@ def go_program(facts: Facts) -> Program | None:
         build=("go", "build", "-o", "bin/manager", package),
         command=(*start, *arguments),
         env=env,
+        files=config,
         readiness=_go_readiness(source, given, roles, metrics, guesses),
         metrics=metrics,
         secure_metrics=secure,
@@ -291,6 +302,9 @@ def _webhooks(
     if not _SERVES_WEBHOOKS.search(source):
         return ()
     configurations = sorted({found.file for found in facts.of_kind(*WEBHOOKS)})
+    if KUSTOMIZED in facts.files and any(_is_patched(file, facts) for file in configurations):
+        # Beside patches, a file says but a part of it.
+        configurations = [str(PurePosixPath(KUSTOMIZED).parent)]
     given = " ".join([*arguments, *env.values()])
     if configurations and "{cert_dir}" in given:
         if "{webhook_port}" not in given:
@@ -316,6 +330,46 @@ def _webhooks(
         )
         return tuple(configurations)
     return ()
+
+
+def _is_patched(file: str, facts: Facts) -> bool:
+    """Return whether a kustomization beside a file has patches."""
+    return "patches" in facts.files.get(str(PurePosixPath(file).parent / "kustomization.yaml"), "")
+
+
+_CONFIG = "config.yaml"
+
+
+def _configuration(facts: Facts, source: str, flags: Mapping[str, Flag], roles: set[str]) -> dict[str, str]:
+    """Return name → text of the configuration of a program that rotates its webhooks' certificate, if it says so there.
+
+    With the issued certificate instead: the Secret of a rotated one is mounted by a kubelet, which a process has not.
+    ``roles``: what flags name, and the configuration need not.
+    """
+    for path, text in facts.files.items():
+        if "config" not in flags or "InternalCertManagement" not in source or not path.endswith(YAML):
+            continue
+        try:
+            content = yaml.safe_load(text) if "internalCertManagement" in text else None
+        except yaml.YAMLError:
+            continue
+        if not isinstance(content, dict) or not isinstance(content.get("internalCertManagement"), dict):
+            continue
+        own: dict[str, dict[str, object]] = {
+            "webhook": {"port": "{webhook_port}", "certDir": "{cert_dir}"},
+            "internalCertManagement": {"enable": False},
+        }
+        if METRICS not in roles:
+            own["metrics"] = {"bindAddress": "127.0.0.1:{metrics_port}"}
+        if HEALTH not in roles:
+            own["health"] = {"healthProbeBindAddress": "127.0.0.1:{health_port}"}
+        if "leader" not in roles:
+            own["leaderElection"] = {"leaderElect": False}
+        changed = {key: {**(content.get(key) or {}), **values} for key, values in own.items()}
+        dumped = yaml.safe_dump({**content, **changed}, sort_keys=False, default_flow_style=False, width=1000)
+        # A number, once it is known.
+        return {_CONFIG: dumped.replace("'{webhook_port}'", "{webhook_port}")}
+    return {}
 
 
 # ---- what it may do

@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "examples").rglob("README.md"))
 MARK = re.compile(r"<!-- not checked: (?P<reason>\S.*?) -->\s*")
-OF_OTHERS = {"pip", "kubectl", "curl", "python3", "export", "eval", "tar", "git", "."}
+OF_OTHERS = {"cd", "cp", "mkdir", "pip", "kubectl", "curl", "python3", "export", "eval", "tar", "git", "."}
 """Programs whose arguments are theirs to check."""
 
 

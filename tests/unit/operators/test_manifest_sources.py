@@ -15,10 +15,12 @@ from pytest_grovescale.errors import DefinitionError
 from pytest_grovescale.operator import identity
 from pytest_grovescale.operator.definition import OperatorDefinition, load
 from pytest_grovescale.operator.manifests import Manifest, title
+from pytest_grovescale.workload.template import render
 from tests.golden import masked
 
 PROJECT = Path(__file__).parents[2] / "data/kubebuilder"
 CONFIG = PROJECT / "config"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 SHOP = ("shop-system", "shop-controller-manager")
 DEFINITION = """\
 name: shop
@@ -42,6 +44,23 @@ def refused(folder: Path, *lines: str) -> str:
 
 def titles(found: Sequence[Manifest]) -> list[str]:
     return [title(one.object) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("example", "parameters"),
+    [("jobset", {"jobs": 1, "pods": 1, "run_time": "1h"}), ("leaderworkerset", {"size": 2})],
+)
+def test_the_examples_of_other_operators_are_definitions(
+    example: str, parameters: dict[str, str | int], tmp_path: Path
+) -> None:
+    """With kubebuilder's ``config/default``, as those have one: their own sources are not here."""
+    shutil.copytree(CONFIG, tmp_path / "config")
+    scale = shutil.copytree(EXAMPLES / example, tmp_path / "tests/scale")
+    assert main(["check", str(scale / "operator.yaml")]) == 0
+    definition = load(str(scale / "operator.yaml"))
+    assert definition.installation.webhooks
+    (workload,) = (scale / "workloads").iterdir()
+    assert len(render(str(workload), {"objects": 2, **parameters}, namespace="t", run_id="r").objects) == 2
 
 
 def test_kubebuilder_project_loads_unchanged(capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:

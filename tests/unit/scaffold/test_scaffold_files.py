@@ -208,6 +208,67 @@ def test_other_kinds_get_a_workload_and_children_none() -> None:
     made = plan({**others, **samples, "setup.go": source})
     workloads = [Path(file.path).name for file in made.files if "workloads" in file.path]
     assert workloads == ["gadget.yaml.j2", "other.yaml.j2"]
+    tests = [Path(file.path).name for file in made.files if "/test_" in file.path]
+    assert tests == ["test_gadgets.py", "test_others.py"]
+    # What PROJECT lists is for users, whoever else makes it.
+    source += "var _ = builder.For(&v1.Child{})\n"
+    made = plan({**others, **samples, "setup.go": source, "PROJECT": "resources: [{kind: Child, controller: true}]\n"})
+    assert made.test.endswith("test_childs.py")
+
+
+def test_what_is_there_for_tests_is_not_the_operators() -> None:
+    crd = CRD.replace("gadget", "other").replace("Gadget", "Other").replace("SCOPE", "Namespaced")
+    assert definition_of(plan({"test/crd/others.yaml": crd}))["crds"] == ["../../crd.yaml"]
+
+
+def test_the_sample_that_says_most_is_taken() -> None:
+    head = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a}\n"
+    empty = {"config/samples/v1_gadget.yaml": f"{head}spec: {{}}\n"}
+    assert "spec is empty" in "".join(files.described(plan(empty).files))
+    made = plan(
+        {**empty, "docs/a.yaml": f"{head}spec: {{size: 1}}\n", "docs/v1_gadget.yaml": f"{head}spec: {{size: 2}}\n"}
+    )
+    assert "size: 2" in text(made, "gadget.yaml.j2")
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("App", "an App"), ("User", "a User"), ("Upgrade", "an Upgrade")])
+def test_kinds_have_their_article(kind: str, shown: str) -> None:
+    crd = CRD.replace("gadget", kind.lower()).replace("Gadget", kind).replace("SCOPE", "Namespaced")
+    assert shown in "".join(files.described(plan({"crd.yaml": crd}).files))
+
+
+ROTATES = """\
+package main
+
+func main() {
+	flag.StringVar(&configFile, "config", "", "file of the configuration")
+	mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), options)
+	if cfg.InternalCertManagement != nil { cert.ManageCerts(mgr, cfg) }
+	ctrl.NewWebhookManagedBy(mgr)
+}
+"""
+
+
+def test_a_certificate_that_the_operator_rotates_is_replaced_by_an_issued_one() -> None:
+    config = (
+        "apiVersion: config.example.com/v1\nkind: Configuration\ninternalCertManagement: {enable: true, secret: a}\n"
+    )
+    webhook = "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: a}\n"
+    here = {"config/webhook/manifests.yaml": webhook, "config/manager/config.yaml": f"{config}webhook: {{host: h}}\n"}
+    made = definition_of(plan({"main.go": ROTATES, **here}))
+    assert "--config={directory}/config.yaml" in made["command"]
+    assert made["webhooks"] == ["../../config/webhook/manifests.yaml"]
+    assert "webhook_port" not in made
+    # Nothing else of the configuration changes but what no flag says.
+    written = yaml.safe_load(made["files"]["config.yaml"].replace("{webhook_port}", "1"))
+    assert written["internalCertManagement"] == {"enable": False, "secret": "a"}
+    assert written["webhook"] == {"host": "h", "port": 1, "certDir": "{cert_dir}"}
+    assert written["leaderElection"] == {"leaderElect": False}
+    assert made["metrics"]["url"].endswith("{metrics_port}/metrics")
+    assert made["readiness"]["url"]
+    # Where patches complete the configurations, they are taken as kustomize renders them.
+    patched = {"config/default/kustomization.yaml": "", "config/webhook/kustomization.yaml": "patches: []\n"}
+    assert definition_of(plan({"main.go": ROTATES, **here, **patched}))["webhooks"] == ["../../config/default"]
 
 
 def samples(spec: str) -> Plan:
@@ -235,8 +296,14 @@ def test_a_sample_that_names_another_kinds_sample_names_its_objects(spec: str, t
     rendered = template.render(str(workload), {"objects": 2, "gadget_name": "mine"}, namespace="a", run_id="b")
     expected = yaml.safe_load(spec.replace("gadget-sample", "mine-1"))
     assert rendered.objects[1]["spec"] == expected
-    (check,) = [line for line in files.described(made.files) if "backup.yaml.j2" in line]
-    assert "gadget.yaml.j2" in check
+    assert not [line for line in files.described(made.files) if "backup.yaml.j2" in line]
+    # What is named is there before, and goes after.
+    test = text(made, "test_backups.py")
+    prepared, deployed = (test.index(f'scale.phase("{name}"') for name in ("prepare", "deploy"))
+    assert prepared < test.index("gadgets.apply()") < deployed < test.index("backups.apply()")
+    assert test.index("backups.delete()") < test.index("gadgets.delete()")
+    assert "prepare" not in text(made, "test_gadgets.py")
+    compile(test, "test_backups.py", "exec")
 
 
 def test_a_sample_that_names_another_object_of_a_kind_is_checked(snapshot: SnapshotAssertion) -> None:

@@ -1,0 +1,125 @@
+"""The first test of a kind, as text: its milestones, what it needs beside it, what is left of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from .custom_resources import CustomResource, Milestone, Sample, milestones, references
+from .facts import Facts
+from .program import Program
+from .rbac import may_create
+from .rendering import rendered, variable, with_article
+
+_HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
+"""Annotation that kopf writes once all handlers of an object have succeeded (kopf, `AnnotationsDiffBaseStorage`)."""
+_MAKES_PODS = ("pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs")
+_POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
+
+
+def owned_kinds(found: Program) -> set[str]:
+    """Return the kinds that a program in Go owns objects of."""
+    return set(re.findall(r"\bOwns\(\s*&\w+\.(\w+)\{", found.text))
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind's workload in a test: the one that is tested, or one whose objects it names."""
+
+    plural: str
+    """The variable of the workload."""
+    resource: str
+    """As a condition names it: ``websites.web.example.com``."""
+    scope: str
+    """Argument of conditions for objects without a namespace."""
+    template: str
+    milestones: tuple[Milestone, ...]
+    """Of its deployment."""
+
+
+def first_test(
+    project: str,
+    facts: Facts,
+    resource: CustomResource,
+    found: Program,
+    samples: Mapping[str, tuple[CustomResource, Sample]],
+) -> str:
+    """Return the test of a kind; objects of other kinds that its sample names are there before, and go after it.
+
+    ``project``: the operator's name; ``samples``: by kind, of all that have a workload.
+    """
+    owned, created = owned_kinds(found), may_create(facts, resource, found)
+    steps = [_step(*samples[kind], found, created) for kind in _named(resource.kind, samples)]
+    makes = [plural for plural in _MAKES_PODS if plural in created]
+    guesses = []
+    if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
+        guesses.append("the program has a GenerationChangedPredicate: a change of an annotation may not reach it")
+    is_handled = f"HANDLED = '{_HANDLED}'\nIS_HANDLED = f\"fields[{{HANDLED!r}}] is not None\""
+    return rendered(
+        "test.py.j2",
+        name=project,
+        a_kind=with_article(resource.kind),
+        step=steps[-1],
+        needed=steps[:-1],
+        constants=[is_handled] if any("HANDLED" in one.expression for step in steps for one in step.milestones) else [],
+        place='cluster="kind"' if found.manifests else "nodes=10",
+        trigger_guesses=guesses,
+        has_pods=bool(owned & _POD_OWNERS) or bool(makes),
+        pods_guess="" if owned & _POD_OWNERS else f"its role may create {' and '.join(makes)}: no pod is left of them",
+    )
+
+
+def _named(kind: str, samples: Mapping[str, tuple[CustomResource, Sample]]) -> list[str]:
+    """Return the kinds whose samples a kind's sample names, and those that these name, then itself."""
+    names = {other: str(sample.object["metadata"]["name"]) for other, (_, sample) in samples.items()}
+    found: list[str] = []
+
+    def follow(one: str, above: frozenset[str]) -> None:
+        others = {other: name for other, name in names.items() if other not in above}
+        wanted = {ref.kind for ref in references(samples[one][1].object, others) if ref.is_to_sample}
+        for other in samples:
+            if other in wanted and other not in found:
+                follow(other, above | {other})
+        found.append(one)
+
+    follow(kind, frozenset({kind}))
+    return found
+
+
+def _step(resource: CustomResource, sample: Sample, found: Program, created: Collection[str]) -> Step:
+    owned, workload = owned_kinds(found), variable(resource)
+    runs_jobs = "Job" in owned or "jobs" in created
+    deploy = milestones(resource, sample.object, found.text, workload, runs_jobs=runs_jobs)
+    handlers = r"^@kopf\.on\.(create|update|resume|field)"
+    if not deploy and found.language == "python" and re.search(handlers, found.text, re.M):
+        deploy = [_handled_by_kopf(resource)]
+    if not deploy and len(owned) == 1:
+        deploy = [_children(*owned)]
+    return Step(
+        plural=workload,
+        resource=f"{resource.plural}.{resource.group}",
+        scope="" if resource.namespaced else ', namespace="*"',
+        template=f"{resource.kind.lower()}.yaml.j2",
+        milestones=tuple(deploy),
+    )
+
+
+def _handled_by_kopf(resource: CustomResource) -> Milestone:
+    target = f"{resource.plural}.{resource.group}"
+    scope = "" if resource.namespaced else ', namespace="*"'
+    return Milestone(
+        name="handled",
+        expression=f'conditions.matching("{target}", objects, IS_HANDLED, fields=[HANDLED]{scope})',
+        reason="kopf notes in an annotation that all handlers of an object have succeeded",
+        is_guess=False,
+    )
+
+
+def _children(kind: str) -> Milestone:
+    return Milestone(
+        name=f"{kind.lower()}s-there",
+        expression=f'conditions.count("{kind.lower()}", objects, op=">=")',
+        reason=f"the operator owns {kind}s: one or more for each object",
+        is_guess=True,
+    )
