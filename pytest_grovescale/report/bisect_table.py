@@ -22,11 +22,11 @@ def blocks(found: Bisection) -> Iterator[Block]:
     if found.left_out:
         yield Item(f"{found.left_out} pairs were left out: other programs used the cores.", "doubt")
     columns = (
-        Column("Commit", code=True),
-        Column("Measured", figures=True),
-        Column("Of the good one", figures=True),
-        Column("Guilty", figures=True),
-        Column("Subject", cut=True),
+        Column("commit", code=True),
+        Column("measured", figures=True),
+        Column("of the good one", figures=True),
+        Column("guilty", figures=True),
+        Column("subject", cut=True),
     )
     shown = [step for step in found.steps if step.ratios or step.skipped or step.commit in found.guilty]
     tones: list[Tone] = ["bad" if step.commit in found.guilty else "" for step in shown]

@@ -23,11 +23,11 @@ def blocks(history: History) -> Iterator[Block]:
             for change in reversed(one.changes):
                 yield Item(f"{describe(one.metric)}: {sentence(one, change)}", tone(change))
         columns = (
-            Column("Metric", wraps=True),
-            Column("Runs", figures=True),
-            Column("Now", figures=True),
-            Column("Trend"),
-            Column("Last change", wraps=True),
+            Column("metric", wraps=True),
+            Column("runs", figures=True),
+            Column("now", figures=True),
+            Column("trend"),
+            Column("last change", wraps=True),
         )
         yield Table(columns, [_cells(one) for one in group.figures])
     if not history.groups:

@@ -120,7 +120,7 @@ def test_what_is_hot_by_itself_comes_first(reader: Reader, run_page: Path) -> No
     _shown(reader, run_page)
     shares = [float(text.removesuffix(" %")) for text in reader.texts(".functions tbody td:first-child")]
     assert shares == sorted(shares, reverse=True)
-    assert reader.texts(".functions thead th")[:2] == ["Self", "Function"]
+    assert reader.texts(".functions thead th")[:2] == ["self", "function"]
 
 
 def test_each_profile_has_its_graph_and_files(reader: Reader, run_page: Path) -> None:

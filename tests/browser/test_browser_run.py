@@ -134,7 +134,7 @@ def test_a_chart_has_a_table(reader: Reader, run_page: Path) -> None:
     chart = _chart(reader, "objects")
     reader.find(f"{chart} summary").click()
     reader.wait(lambda: reader.texts(f"{chart} .scroll thead th"), "its table")
-    assert reader.texts(f"{chart} .scroll thead th") == ["At", "existing", "gone"]
+    assert reader.texts(f"{chart} .scroll thead th") == ["at", "existing", "gone"]
     assert reader.texts(f"{chart} .scroll tbody tr:last-child td")[1:] == ["0", "12"]
 
 

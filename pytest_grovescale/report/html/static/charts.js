@@ -174,7 +174,7 @@ function moveByKeys(host, plotOf, choiceOf, said) {
 function tableOf(choice) {
   const [times, ...columns] = choice.data;
   const every = Math.max(1, Math.ceil(times.length / 60));
-  const head = element("tr", {}, ...["At", ...choice.series].map((name) => element("th", { scope: "col", className: "n", textContent: name })));
+  const head = element("tr", {}, ...["at", ...choice.series].map((name) => element("th", { scope: "col", className: "n", textContent: name })));
   const rows = times
     .map((at, index) => [at, index])
     .filter(([, index]) => index % every === 0 || index === times.length - 1)

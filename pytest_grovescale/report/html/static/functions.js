@@ -3,21 +3,21 @@
 const SHOWN_AT_FIRST = 40;
 
 const SINGLE = [
-  ["Self", (row, profile) => percent(profile.samples ? row[2] / profile.samples : 0), (row) => row[2]],
-  ["Function", (row) => row[0]],
-  ["Total", (row) => percent(row[4]), (row) => row[4]],
+  ["self", (row, profile) => percent(profile.samples ? row[2] / profile.samples : 0), (row) => row[2]],
+  ["function", (row) => row[0]],
+  ["total", (row) => percent(row[4]), (row) => row[4]],
   ["95 % interval", (row) => `${three(100 * row[5])} to ${three(100 * row[6])} %`, (row) => row[5]],
-  ["Samples", (row) => whole(row[3]), (row) => row[3]],
+  ["samples", (row) => whole(row[3]), (row) => row[3]],
   ["CPU", (row) => seconds(row[7]), (row) => row[7] ?? -Infinity],
 ];
 const difference = (row, profile, side) => (row[side] === null ? "–" : weights[profile.unit](row[side]));
 const signed = (share) => `${share < 0 ? "−" : "+"}${three(Math.abs(100 * share))} %`;
 const DOUBLE = [
-  ["Function", (row) => row[0]],
-  ["Before", (row, profile) => difference(row, profile, 2), (row) => row[2] ?? -Infinity],
-  ["After", (row, profile) => difference(row, profile, 3), (row) => row[3] ?? -Infinity],
+  ["function", (row) => row[0]],
+  ["before", (row, profile) => difference(row, profile, 2), (row) => row[2] ?? -Infinity],
+  ["after", (row, profile) => difference(row, profile, 3), (row) => row[3] ?? -Infinity],
   ["Δ", (row) => (row[2] === null ? "new" : row[3] === null ? "gone" : row[4] === null ? "–" : signed(row[4])), (row) => row[4] ?? -Infinity],
-  ["Remark", (row) => (row[5] ? "" : "within sampling error")],
+  ["remark", (row) => (row[5] ? "" : "within sampling error")],
 ];
 
 const often = (repeated) => (repeated === 1 ? "" : ` and ${three(repeated)} times the triggers`);
@@ -27,7 +27,7 @@ function functionTable(profile, rows, find) {
   const head = element("tr", {}, ...columns.map(([name, , value]) => element("th", { scope: "col", className: value ? "n" : "", textContent: name })));
   const lines = rows.map((row) => {
     const cells = columns.map(([name, text, value]) => {
-      if (name === "Remark") return element("td", { className: "muted", textContent: text(row) });
+      if (name === "remark") return element("td", { className: "muted", textContent: text(row) });
       if (value) {
         const cell = element("td", { className: "n", textContent: text(row, profile) });
         cell.dataset.value = value(row) === -Infinity ? "" : value(row);
