@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,10 +21,15 @@ from pytest_grovescale.analysis.statistics.noisy_bisection import (
     decide,
     posterior,
 )
-from pytest_grovescale.selftest.power import read
+from pytest_grovescale.selftest.power import NoiseBlock, read
 
 COMMITS = 32
-BLOCKS = read().of("deploy", alike=True)
+
+
+@functools.cache
+def blocks() -> Sequence[NoiseBlock]:
+    """Return the recorded comparisons of an operator with itself."""
+    return read().of("deploy", alike=True)
 
 
 class Searched(NamedTuple):
@@ -49,7 +55,7 @@ def searched(
 
 def recorded(metric: str, chance: np.random.Generator, *, paired: bool) -> Callable[[], float]:
     """Return what draws from an operator's comparisons with itself, of 1000 pods: pairs' log ratios, or single runs."""
-    pairs = [(math.log(pair.a[metric]), math.log(pair.b[metric])) for block in BLOCKS for pair in block.pairs]
+    pairs = [(math.log(pair.a[metric]), math.log(pair.b[metric])) for block in blocks() for pair in block.pairs]
     ratios = [sign * (b - a) for a, b in pairs for sign in (1, -1)]
     pool = np.array(ratios if paired else [value for pair in pairs for value in pair])
     return lambda: float(chance.choice(pool))

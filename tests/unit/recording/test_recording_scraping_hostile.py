@@ -54,7 +54,7 @@ HOSTILE: dict[str, tuple[Reply, str]] = {
     "truncated": (reply("a 1\nb 2\n", length=100), "Not enough data"),
     "cut-in-a-line": (reply("a 1\nb 2"), "line 2"),
     "binary": (reply(bytes(range(256))), "line"),
-    "bomb": (reply(gzip.compress(b"\0" * (80 << 20)), Content_Encoding="gzip"), "67,108,864 bytes"),
+    "bomb": (reply(gzip.compress(b"\0" * (80 << 20), 1), Content_Encoding="gzip"), "67,108,864 bytes"),
     "half-a-gzip": (reply(gzip.compress(b"a 1\n" * 9)[:-9], Content_Encoding="gzip"), "cut off"),
     "no-gzip": (reply("a 1\n", Content_Encoding="gzip"), "unpacked"),
     "brotli": (reply("a 1\n", Content_Encoding="br"), "'br'"),
