@@ -38,12 +38,12 @@ SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--trigg
 ON_STANDING = ["--cluster=standing", "--parts=deploy"]
 VARIANTS = ["--set=variant=baseline", "--set-b=variant=optimized"]
 
-# Takes a tenth of a core at least: more than the resolution of /proc/stat in a window of one second.
+# Takes about a tenth of a core: more than the resolution of /proc/stat in a window of one second.
 LOAD = """
 import time
 
 while True:
-    until = time.thread_time() + 0.02
+    until = time.thread_time() + 0.01
     while time.thread_time() < until:
         pass
     time.sleep(0.1)
@@ -110,6 +110,10 @@ import pytest
 def test_it(scale):
     with scale.phase("deploy", timeout="60s") as deploy:
         deploy.hold("1500ms")
+"""
+QUICK_TEST = f"""{BUSY_TEST}
+    with scale.phase("after", timeout="60s") as after:
+        after.hold("100ms")
 """
 
 
@@ -286,6 +290,17 @@ def test_contended_noop_windows_are_made_again_also_after_a_kill_and_tell_two_re
     assert not (top / "bin").exists(), "each is built in a folder of its own"
 
 
+def assert_together(store: Store, part: str, pairs: int, first: str, last: str) -> None:
+    """Both variants of a pair run at the same time, phase by phase."""
+    for number in range(pairs):
+        a, b = (recorded_phases(store, Slot(part=part, round=number, arm=arm)) for arm in "ab")
+        for one, other in ((a, b), (b, a)):
+            assert one[first].began < other[first].ended, "both at the same time"
+            assert one[last].began >= other[first].ended, "each phase begins in both together"
+
+
+# In CI: one that is killed and goes on (above), pairs that run together (below), Ctrl-C (the unit tests of commands).
+@pytest.mark.long
 def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path) -> None:
     code, said = interrupted(folder, "deploy", "deploy 1 of 2", signal.SIGINT)
     assert code == 130
@@ -295,15 +310,11 @@ def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path
     assert less(figures["writes:deploy"])
     assert figures["cpu:deploy"].gated
     store = Store.latest(folder / "reports", "compare")
-    for number in range(2):
-        a, b = (recorded_phases(store, Slot(part="deploy", round=number, arm=arm)) for arm in "ab")
-        for one, other in ((a, b), (b, a)):
-            assert one["deploy"].began < other["deploy"].ended, "both at the same time"
-            assert one["delete"].began >= other["deploy"].ended, "each phase begins in both together"
+    assert_together(store, "deploy", 2, "deploy", "delete")
 
 
 def test_a_quick_comparison_runs_the_test_again_and_again_in_one_process_for_each_variant(folder: Path) -> None:
-    for name, text in (("test_it.py", BUSY_TEST), ("busy.py", BUSY), ("busy.yaml", BUSY_DEFINITION)):
+    for name, text in (("test_it.py", QUICK_TEST), ("busy.py", BUSY), ("busy.yaml", BUSY_DEFINITION)):
         (folder / name).write_text(text, encoding="utf-8")
     quick = [*COMMAND, "busy.yaml", "test_it.py", "--quick", "--pairs=4", "--gate=rss:deploy"]
     done = subprocess.run(quick, capture_output=True, text=True, cwd=folder)
@@ -314,7 +325,7 @@ def test_a_quick_comparison_runs_the_test_again_and_again_in_one_process_for_eac
     processes = {file.parents[2].name for file in store.folder.glob("runs/*/2*/recordings/*.jsonl.zst")}
     assert processes == {"run-a-1", "run-b-1"}
     slots = store.plan().slots
-    assert all("deploy" in recorded_phases(store, slot) for slot in slots)
+    assert_together(store, "run", 4, "deploy", "after")
     # Not by when they began: both variants' phases may begin in the same millisecond.
     assert len({store.samples()[slot].run.recording for slot in slots}) == 8, "each has a recording of its own"
 

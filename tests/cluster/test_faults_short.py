@@ -17,9 +17,9 @@ _PATIENCE = 3.0
 @pytest.mark.parametrize(
     "kinds",
     [
-        pytest.param({"kill-supervisor", "damaged-cache"}, id="supervisor-and-cache"),
-        # What these do to a run has tests of its own: plugin/test_full_disk.py and plugin/test_interrupts.py.
-        pytest.param({"full-disk-reports", "interrupt"}, id="disk-and-interrupt", marks=pytest.mark.long),
+        pytest.param({"damaged-cache"}, id="cache"),
+        # What these do to a run has tests of its own in tests/plugin: test_faults, test_full_disk, test_interrupts.
+        pytest.param({"kill-supervisor", "full-disk-reports", "interrupt"}, id="others", marks=pytest.mark.long),
     ],
 )
 def test_the_short_list_of_faults_is_perfect(kinds: set[str]) -> None:

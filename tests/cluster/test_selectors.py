@@ -32,12 +32,12 @@ import pytest
 from pytest_grovescale import conditions
 
 def test_job(scale):
-    pcs = scale.workload("pcs.yaml.j2", replicas=20, pods_per_replica=2)
+    pcs = scale.workload("pcs.yaml.j2", replicas=6, pods_per_replica=2)
     with scale.phase("deploy", timeout="90s") as deploy:
         if nodes := scale.parameter("nodes", 0):
             deploy.milestone("nodes", conditions.count("nodes", nodes, ready=True))
-        deploy.milestone("pods-ready", conditions.count("pods", 40, ready=True))
-        deploy.milestone("available", pcs.status(availableReplicas=20))
+        deploy.milestone("pods-ready", conditions.count("pods", 12, ready=True))
+        deploy.milestone("available", pcs.status(availableReplicas=6))
         pcs.apply()
     with scale.phase("steady-state", timeout="60s") as steady:
         pcs.trigger_reconcile()

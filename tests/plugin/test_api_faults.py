@@ -17,7 +17,7 @@ import pytest
 
 from pytest_grovescale import UsageError, conditions
 
-REPLICAS = 15
+REPLICAS = 10
 
 def workload(scale):
     pcs = scale.workload("pcs.yaml.j2", replicas=REPLICAS, pods_per_replica=2)
