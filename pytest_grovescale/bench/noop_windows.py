@@ -20,22 +20,7 @@ from ..analysis.result import TestResult
 from ..analysis.run_metrics import window_name
 from ..errors import UsageError
 from ..json_lines import Channel
-from ..scenario.driver_protocol import (
-    CONNECTION,
-    AnyAnswer,
-    AnyOrder,
-    Begin,
-    Done,
-    End,
-    Failed,
-    Finish,
-    Measured,
-    Ready,
-    Report,
-    Restart,
-    Rested,
-    Trigger,
-)
+from ..scenario import driver_protocol as protocol
 from ..scenario.running_phase import idle_twin_name
 from . import child, measured
 from .child import Child
@@ -46,7 +31,7 @@ _LOOK_S = 0.25
 _LEAST_S = 5.0
 """Minimum wait after a trigger, also the last one of a window, s: its effects belong to the window."""
 
-T = TypeVar("T", Ready, Done, Rested, Measured)
+T = TypeVar("T", protocol.Ready, protocol.Done, protocol.Rested, protocol.Measured)
 
 
 class SessionBroken(Exception):
@@ -97,9 +82,9 @@ class Windows:
             for session in sessions:
                 session.restart()
         _pass(sessions, idle_offset(self._bench.plan, slots[0]))
-        with _open(sessions, Begin(name=idle_twin_name(name), twin_of=name)):
+        with _open(sessions, protocol.Begin(name=idle_twin_name(name), twin_of=name)):
             _pass(sessions, plan.seconds)
-        with _open(sessions, Begin(name=name)):
+        with _open(sessions, protocol.Begin(name=name)):
             # Two variants take twice as long: each gets its share of the time.
             _trigger(sessions, plan.triggers, plan.seconds * len(sessions))
         tests = [session.report(name) for session in sessions]
@@ -149,13 +134,13 @@ def idle_offset(plan: Plan, slot: Slot) -> float:
 
 
 @contextlib.contextmanager
-def _open(sessions: Sequence[Session], begin: Begin) -> Iterator[None]:
+def _open(sessions: Sequence[Session], begin: protocol.Begin) -> Iterator[None]:
     """Keep a phase open in all sessions during the block."""
     for session in sessions:
-        session.ask(begin, Done)
+        session.ask(begin, protocol.Done)
     yield
     for session in sessions:
-        session.ask(End(), Done)
+        session.ask(protocol.End(), protocol.Done)
 
 
 def _pass(sessions: Sequence[Session], seconds: float) -> None:
@@ -172,7 +157,7 @@ def _trigger(sessions: Sequence[Session], triggers: int, seconds: float) -> None
     ends = time.monotonic() + seconds
     for number in range(triggers):
         for session in sessions if number % 2 == 0 else reversed(sessions):
-            session.ask(Trigger(limit_s=max(ends - time.monotonic(), _LEAST_S)), Rested)
+            session.ask(protocol.Trigger(limit_s=max(ends - time.monotonic(), _LEAST_S)), protocol.Rested)
         if time.monotonic() >= ends:
             return
 
@@ -181,7 +166,13 @@ class Session:
     """A test that has deployed its workload and measures windows on command; created by ``opened``."""
 
     def __init__(
-        self, bench: Bench, arm: str, process: Child, channel: Channel[AnyAnswer], name: str, look: Callable[[], None]
+        self,
+        bench: Bench,
+        arm: str,
+        process: Child,
+        channel: Channel[protocol.AnyAnswer],
+        name: str,
+        look: Callable[[], None],
     ) -> None:
         self._bench = bench
         self._arm = arm
@@ -193,20 +184,20 @@ class Session:
 
     def deployed(self) -> None:
         """Return when the workload is deployed and the operator is idle. Raises SessionBroken on failure."""
-        self._hear(Ready)
+        self._hear(protocol.Ready)
 
     def restart(self) -> None:
         """Restart the operator; return when it has caught up."""
-        rest = self.ask(Restart(), Rested).rest
+        rest = self.ask(protocol.Restart(), protocol.Rested).rest
         if not rest.reached:
             waited = f"{rest.cores:.2f} cores after {rest.seconds:.0f} s"
             self._bench.screen.say(f"{self._name}: the operator does not come to rest: {waited}")
 
     def report(self, name: str) -> TestResult:
         """Return the figures of a window and its twin."""
-        return self.ask(Report(name=name), Measured).test
+        return self.ask(protocol.Report(name=name), protocol.Measured).test
 
-    def ask(self, order: AnyOrder, wanted: type[T]) -> T:
+    def ask(self, order: protocol.AnyOrder, wanted: type[T]) -> T:
         """Send a command and return its answer. Raises SessionBroken."""
         # Reading the answer reports a process that has died.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -221,7 +212,7 @@ class Session:
     def finish(self) -> None:
         """Let the test continue to its end."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._channel.say(Finish())
+            self._channel.say(protocol.Finish())
 
     def ended(self) -> None:
         """Return when the test has ended."""
@@ -235,7 +226,7 @@ class Session:
         test, run = measured.whole_run(
             self.reports, self._bench.plan.subject, self._process, base=self._bench.store.folder
         )
-        why = run.broken or (answer.message.partition("\n")[0] if isinstance(answer, Failed) else "")
+        why = run.broken or (answer.message.partition("\n")[0] if isinstance(answer, protocol.Failed) else "")
         if not why and code:
             # The test itself is broken, independent of the operator.
             raise measured.nothing_measured(self._process)
@@ -246,7 +237,7 @@ class Session:
             )
         raise SessionBroken(self._arm, test, VariantRun(metrics={}, broken=why, recording=run.recording))
 
-    def _next(self) -> AnyAnswer | None:
+    def _next(self) -> protocol.AnyAnswer | None:
         while True:
             try:
                 return self._channel.hear(_LOOK_S)
@@ -265,5 +256,8 @@ def opened(bench: Bench, arm: str, look: Callable[[], None]) -> Iterator[Session
     # The test's own no-op phase, cut short, only shows what it triggers.
     arguments = [*bench.arguments(arm, reports, hold_s=bench.plan.hold_s), *own_cluster_arguments(bench.plan.subject)]
     log, lock = reports / "pytest.log", bench.lock.descriptor
-    with child.connected(arguments, AnyAnswer, variable=CONNECTION, log=log, lock=lock) as (process, channel):
+    with child.connected(arguments, protocol.AnyAnswer, variable=protocol.CONNECTION, log=log, lock=lock) as (
+        process,
+        channel,
+    ):
         yield Session(bench, arm, process, channel, name, look)

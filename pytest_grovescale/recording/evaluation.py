@@ -16,21 +16,9 @@ from typing import Any
 import msgspec
 
 from ..errors import RecordingError
+from . import records
 from .conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec
 from .object_cache import Counter, ObjectKey, Store, Truth
-from .records import (
-    AnyRecord,
-    MilestoneDeclared,
-    MilestoneMet,
-    ObjectRef,
-    ObjectSeen,
-    PhaseEnded,
-    PhaseStarted,
-    WatchCut,
-    WatchGap,
-    WatchLive,
-    WatchOpened,
-)
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -38,7 +26,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     phase: str
     milestone: str
-    object: ObjectRef
+    object: records.ObjectRef
     message: str
 
 
@@ -50,7 +38,7 @@ class Shortfall(msgspec.Struct, frozen=True):
     have: int
     surplus: bool
     """True: too many objects satisfy the predicate (these do). False: too few (these do not)."""
-    objects: list[ObjectRef]
+    objects: list[records.ObjectRef]
 
 
 class _Milestone:
@@ -151,7 +139,7 @@ class Engine:
 
     # ---- feeding
 
-    def feed(self, record: AnyRecord) -> list[MilestoneMet]:
+    def feed(self, record: records.AnyRecord) -> list[records.MilestoneMet]:
         """Take one record; return the milestones met up to and by it, in order.
 
         Raises UsageError for a declared predicate that cannot be used (a function that this process cannot import),
@@ -159,29 +147,29 @@ class Engine:
         """
         met = self.advance(record.at)
         match record:
-            case ObjectSeen():
+            case records.ObjectSeen():
                 met += self._object(record)
-            case WatchOpened():
+            case records.WatchOpened():
                 self._stores[record.watch] = Store(record.watch, record.spec)
-            case WatchLive():
+            case records.WatchLive():
                 met += self._live(record)
-            case WatchCut():
+            case records.WatchCut():
                 self._store(record.watch).cut(record.at, record.length_ns)
-            case WatchGap():
+            case records.WatchGap():
                 self._store(record.watch).gap(record.at, record.length_ns)
-            case MilestoneDeclared():
+            case records.MilestoneDeclared():
                 self._declare(record.phase, record.name, record.condition)
-            case PhaseStarted():
+            case records.PhaseStarted():
                 met += self._start(record)
-            case PhaseEnded():
+            case records.PhaseEnded():
                 self._end(record.phase)
             case _:
                 pass
         return met
 
-    def advance(self, at: int) -> list[MilestoneMet]:
+    def advance(self, at: int) -> list[records.MilestoneMet]:
         """Advance to ``at`` (recorder's clock, ns); return the milestones met by timers, each at its due time."""
-        met: list[MilestoneMet] = []
+        met: list[records.MilestoneMet] = []
         while self._due and self._due[0][0] <= at:
             due, _, milestone = heapq.heappop(self._due)
             met += self._judge(milestone, due)
@@ -231,7 +219,7 @@ class Engine:
 
     # ---- one handler per record type
 
-    def _object(self, record: ObjectSeen) -> list[MilestoneMet]:
+    def _object(self, record: records.ObjectSeen) -> list[records.MilestoneMet]:
         store = self._store(record.watch)
         key = (record.namespace, record.name)
         fields = None if record.change == "deleted" else record.fields
@@ -246,16 +234,16 @@ class Engine:
                         self._report(milestone, store, {key: counter.unknown[key]})
         if not touched or not store.live:
             return []
-        ref = ObjectRef(resource=store.spec.resource, namespace=record.namespace, name=record.name)
-        met: list[MilestoneMet] = []
+        ref = records.ObjectRef(resource=store.spec.resource, namespace=record.namespace, name=record.name)
+        met: list[records.MilestoneMet] = []
         for milestone in dict.fromkeys(touched):
             met += self._judge(milestone, record.at, store, ref, record.resource_version)
         return met
 
-    def _live(self, record: WatchLive) -> list[MilestoneMet]:
+    def _live(self, record: records.WatchLive) -> list[records.MilestoneMet]:
         store = self._store(record.watch)
         store.live = True
-        met: list[MilestoneMet] = []
+        met: list[records.MilestoneMet] = []
         for milestone in dict.fromkeys(m for c in store.counters.values() for m in self._readers[id(c)]):
             met += self._judge(milestone, record.at, store, None, record.resource_version)
         store.complete(record.at)
@@ -279,8 +267,8 @@ class Engine:
                 self._report(milestone, store, counter.unknown)
         self._phases.setdefault(phase, []).append(milestone)
 
-    def _start(self, record: PhaseStarted) -> list[MilestoneMet]:
-        met: list[MilestoneMet] = []
+    def _start(self, record: records.PhaseStarted) -> list[records.MilestoneMet]:
+        met: list[records.MilestoneMet] = []
         for milestone in self._phases.get(record.phase, []):
             milestone.started = record.at
             met += self._judge(milestone, record.at)
@@ -307,14 +295,14 @@ class Engine:
         milestone: _Milestone,
         at: int,
         store: Store | None = None,
-        ref: ObjectRef | None = None,
+        ref: records.ObjectRef | None = None,
         resource_version: str = "",
-    ) -> list[MilestoneMet]:
+    ) -> list[records.MilestoneMet]:
         if milestone.met or milestone.started is None or milestone.holds(at) is not True:
             return []
         milestone.met = True
         return [
-            MilestoneMet(
+            records.MilestoneMet(
                 at=at,
                 phase=milestone.phase,
                 name=milestone.name,
@@ -327,7 +315,7 @@ class Engine:
 
     def _report(self, milestone: _Milestone, store: Store, problems: dict[ObjectKey, str]) -> None:
         for (namespace, name), message in problems.items():
-            ref = ObjectRef(resource=store.spec.resource, namespace=namespace, name=name)
+            ref = records.ObjectRef(resource=store.spec.resource, namespace=namespace, name=name)
             self.failures.append(Failure(milestone.phase, milestone.name, ref, message))
 
     def _store(self, watch: str) -> Store:
@@ -349,5 +337,5 @@ def _shortfall(milestone: _Milestone, count: Count, limit: int) -> Shortfall:
         for key in store.objects
         if (key in counter.matched) is surplus and (not counter.names or key[1] in counter.names)
     ]
-    refs = [ObjectRef(resource=store.spec.resource, namespace=ns, name=name) for ns, name in keys[:limit]]
+    refs = [records.ObjectRef(resource=store.spec.resource, namespace=ns, name=name) for ns, name in keys[:limit]]
     return Shortfall(milestone.name, count, have, surplus, refs)

@@ -15,7 +15,7 @@ import msgspec
 from .. import redaction
 from ..kube.client import Client
 from ..procfs import Identity, started_ticks
-from . import protocol
+from . import protocol, records
 from .audit_log import AuditLog
 from .followed_objects import FollowedKinds, PodFollowers
 from .injected_faults import InjectedFaults
@@ -27,18 +27,6 @@ from .profiling.pprof import at_leader
 from .profiling.stacks import BlockedWorkers
 from .protocol import Answer, RecorderConfig
 from .record_writer import Ledger, RecorderClock
-from .records import (
-    AnyRecord,
-    CheckDeclared,
-    ClockStep,
-    Closed,
-    Incident,
-    LateObject,
-    Lines,
-    Mark,
-    ObjectSeen,
-    TestEnded,
-)
 from .scraping.scrapers import Scrapers
 from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches
@@ -175,9 +163,9 @@ class Session:
         await self.scrapers.close()
         if faults:
             reason, message = "failed", redaction.text(f"{type(faults[0]).__name__}: {faults[0]}")
-        self.ledger.close(Closed(at=self.clock.now(), reason=reason, message=message))
+        self.ledger.close(records.Closed(at=self.clock.now(), reason=reason, message=message))
 
-    async def obey(self, command: protocol.Command) -> list[LateObject]:
+    async def obey(self, command: protocol.Command) -> list[records.LateObject]:
         """Execute one command of the harness; return late objects, if any."""
         match command:
             case protocol.OpenWatches():
@@ -194,9 +182,9 @@ class Session:
                 return await self.phases.late()
             case protocol.AddMark(label=label, state=state, detail=detail, count=count):
                 detail = redaction.text(detail)
-                self.ledger.add(Mark(at=self.clock.now(), label=label, state=state, detail=detail, count=count))
+                self.ledger.add(records.Mark(at=self.clock.now(), label=label, state=state, detail=detail, count=count))
             case protocol.AddLines(source=source, lines=lines):
-                self.ledger.add(Lines(at=self.clock.now(), source=source, lines=redaction.lines(lines)))
+                self.ledger.add(records.Lines(at=self.clock.now(), source=source, lines=redaction.lines(lines)))
             case protocol.Conceal(secrets=secrets):
                 redaction.conceal(*secrets)
             case protocol.QuietPhase():
@@ -208,9 +196,13 @@ class Session:
             case protocol.ScrapeOnce(name=name):
                 await self.scrapers.once(name)
             case protocol.DeclareCheck(check=check, source=source, enforced=enforced):
-                self.ledger.add(CheckDeclared(at=self.clock.now(), check=check, source=source, enforced=enforced))
+                self.ledger.add(
+                    records.CheckDeclared(at=self.clock.now(), check=check, source=source, enforced=enforced)
+                )
             case protocol.EndTest(outcome=outcome, message=message):
-                self.ledger.add(TestEnded(at=self.clock.now(), outcome=outcome, message=redaction.text(message)))
+                self.ledger.add(
+                    records.TestEnded(at=self.clock.now(), outcome=outcome, message=redaction.text(message))
+                )
             case protocol.AddProfileTarget(target=target):
                 self.captures.add(target)
             case protocol.AlsoWatch(specs=specs):
@@ -219,14 +211,14 @@ class Session:
                 await self.followed.add(pods)
             case protocol.AddIncident(kind=kind, subject=subject, detail=detail):
                 detail = redaction.text(detail)
-                self.ledger.add(Incident(at=self.clock.now(), kind=kind, subject=subject, detail=detail))
+                self.ledger.add(records.Incident(at=self.clock.now(), kind=kind, subject=subject, detail=detail))
             case protocol.MeasureFile(path=path):
                 self.roster.add_file(Path(path))
             case protocol.Settle(timeout=timeout, edge=edge):
                 if self.audit is not None:
                     await self.audit.drain()
                 await self.kinds.settled(timeout)
-                self.ledger.add(Mark(at=self.clock.now(), label=edge))
+                self.ledger.add(records.Mark(at=self.clock.now(), label=edge))
                 self.roster.read(edge)
                 await self.scrapers.edge(edge)
                 self.scrapers.run(rest=True)
@@ -237,10 +229,10 @@ class Session:
                 pass
         return []
 
-    def _on_record(self, record: AnyRecord) -> None:
+    def _on_record(self, record: records.AnyRecord) -> None:
         self.blocked.feed(record)
         self.probes.feed(record)
-        if isinstance(record, ObjectSeen):
+        if isinstance(record, records.ObjectSeen):
             self.phases.counted()
 
     def _report_stalls(self) -> None:
@@ -262,7 +254,7 @@ class Session:
     def _timeline(self) -> None:
         offset = self.clock.step()
         if offset is not None:
-            self.ledger.add(ClockStep(at=self.clock.now(), offset_ns=offset))
+            self.ledger.add(records.ClockStep(at=self.clock.now(), offset_ns=offset))
         self.roster.read()
 
     async def _timers(self) -> None:

@@ -12,18 +12,8 @@ import msgspec
 
 from .. import redaction
 from ..errors import RecordingError
+from ..kube import errors
 from ..kube.client import Client, selectors
-from ..kube.errors import (
-    ApiError,
-    BadRequest,
-    Forbidden,
-    Gone,
-    Invalid,
-    NotFound,
-    ServerUnavailable,
-    TooManyRequests,
-    Unauthorized,
-)
 from ..kube.watch import WatchEvent, bookmark, stream
 from .conditions import WatchSpec, merged
 from .fieldpath import Projection
@@ -94,8 +84,8 @@ class Watch:
         self.watch = watch
         self.spec = spec
         self.live = asyncio.Event()
-        self.refused: ApiError | None = None
-        self.trouble: ApiError | None = None
+        self.refused: errors.ApiError | None = None
+        self.trouble: errors.ApiError | None = None
         """Why the latest attempt to open the stream failed; None while it is open."""
         self._client = client
         self._ledger = ledger
@@ -135,10 +125,10 @@ class Watch:
             reason = "ended by the server"
             try:
                 await self._once()
-            except Gone as error:
+            except errors.Gone as error:
                 self._lost(error.message)
                 reason = error.message
-            except (Invalid, BadRequest) as error:
+            except (errors.Invalid, errors.BadRequest) as error:
                 if self._listing is None or self._mode == "list":
                     if self._refuse(error):
                         return
@@ -146,14 +136,14 @@ class Watch:
                     # Before 1.32, or with its feature gate off, the server supports no initial events.
                     self._mode = "list"
                     continue
-            except (NotFound, Forbidden, Unauthorized) as error:
+            except (errors.NotFound, errors.Forbidden, errors.Unauthorized) as error:
                 if self._refuse(error):
                     return
                 reason = error.message
-            except (ServerUnavailable, TooManyRequests) as error:
+            except (errors.ServerUnavailable, errors.TooManyRequests) as error:
                 self.trouble = error
                 reason = error.message
-            except ApiError as error:
+            except errors.ApiError as error:
                 if self._refuse(error):
                     return
                 reason = error.message
@@ -355,7 +345,7 @@ class Watch:
             self._outage = True
             self._ledger.failed(f"watch:{self.watch}", f"{self.spec.path}: {reason}; trying on")
 
-    def _refuse(self, error: ApiError) -> bool:
+    def _refuse(self, error: errors.ApiError) -> bool:
         """Return whether to give up: yes before the watch was ever live, no afterwards (a CRD may come back)."""
         self.trouble = error
         if not self.live.is_set():
@@ -364,7 +354,9 @@ class Watch:
         return False
 
     def _backoff(self) -> float:
-        refused = self.trouble is not None and not isinstance(self.trouble, ServerUnavailable | TooManyRequests)
+        refused = self.trouble is not None and not isinstance(
+            self.trouble, errors.ServerUnavailable | errors.TooManyRequests
+        )
         delay = _REFUSED_BACKOFF_S if refused else _BACKOFF_S[min(self._tries, len(_BACKOFF_S) - 1)]
         self._tries += 1
         return delay
@@ -478,11 +470,11 @@ def _not_live(watch: Watch, within: float) -> RecordingError:
             next_step="Narrow it with a label selector, or give it more time.",
         )
     step = "Check that the API server is up."
-    if isinstance(error, Forbidden | Unauthorized):
+    if isinstance(error, errors.Forbidden | errors.Unauthorized):
         step = "Give the recorder's identity the right to list and watch it."
-    elif isinstance(error, NotFound):
+    elif isinstance(error, errors.NotFound):
         step = "Check the kind's name, and that its CRD is installed before the phase begins."
-    elif isinstance(error, BadRequest | Invalid):
+    elif isinstance(error, errors.BadRequest | errors.Invalid):
         step = "Check the label and field selectors."
     message = f"{watch.spec.resource} cannot be watched: {redaction.text(error.message)}"
     return RecordingError(message, next_step=step)

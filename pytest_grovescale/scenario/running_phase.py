@@ -13,19 +13,7 @@ from ..analysis.api_requests import missing_rights
 from ..analysis.contention import WAIT_QUIET
 from ..analysis.phase_result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
-from ..recording.protocol import (
-    JOURNAL,
-    IncidentSeen,
-    MilestoneReached,
-    PhaseComplete,
-    ProcessExited,
-    Profiler,
-    ProfileTarget,
-    Progress,
-    SourceBroke,
-    StallSeen,
-    Update,
-)
+from ..recording import protocol
 from . import quiescence
 from .conditions import Declared
 
@@ -34,30 +22,30 @@ if TYPE_CHECKING:
     from .workloads import Workload
 
 
-Asked = bool | Profiler
+Asked = bool | protocol.Profiler
 """``True``: the run's option or the test's marker decides; ``False`` is ``off``."""
 
-Aim = Callable[[Profiler | None], ProfileTarget | str]
+Aim = Callable[[protocol.Profiler | None], protocol.ProfileTarget | str]
 """Returns how the operator is profiled, or why it cannot be; None: as the run or the test's marker says."""
 
 
-def no_operator(asked: Profiler | None) -> str:
+def no_operator(asked: protocol.Profiler | None) -> str:
     """Return that there is no operator: the aim of a test without one."""
     return "the test runs without an operator"
 
 
-def profiler_of(phase: str, asked: object) -> Profiler | None:
+def profiler_of(phase: str, asked: object) -> protocol.Profiler | None:
     """Return the profiler that a phase requests; None where it leaves that open. Raises UsageError for anything else.
 
     Values other than bools and names are rejected: a 0, or a name in another case, would be misunderstood.
     """
     if isinstance(asked, bool):
         return None if asked else "off"
-    for name in get_args(Profiler):
+    for name in get_args(protocol.Profiler):
         if asked == name:
-            found: Profiler = name
+            found: protocol.Profiler = name
             return found
-    names = ", ".join(repr(name) for name in get_args(Profiler))
+    names = ", ".join(repr(name) for name in get_args(protocol.Profiler))
     raise UsageError(f"phase {phase!r}: profile={asked!r} is no profiler", next_step=f"Use {names}, True or False.")
 
 
@@ -258,7 +246,7 @@ class RunningPhase:
     def look(self, timeout: float = _TICK_S) -> None:
         """Handle the recorder's messages, for at most ``timeout`` seconds; raise an error that ends the phase."""
         update = self._test.recorder.wait(timeout)
-        if not isinstance(update, MilestoneReached | Progress | PhaseComplete):
+        if not isinstance(update, protocol.MilestoneReached | protocol.Progress | protocol.PhaseComplete):
             # Before the end of the operator or of a watch is taken for the cause.
             self._test.cluster.check_running()
         if update is not None:
@@ -288,13 +276,16 @@ class RunningPhase:
         while (left := ends - time.monotonic()) > 0:
             self.look(min(left, _TICK_S))
 
-    def _take(self, update: Update) -> None:
-        if isinstance(update, MilestoneReached | Progress | PhaseComplete) and update.phase != self.name:
+    def _take(self, update: protocol.Update) -> None:
+        if (
+            isinstance(update, protocol.MilestoneReached | protocol.Progress | protocol.PhaseComplete)
+            and update.phase != self.name
+        ):
             return
         match update:
-            case MilestoneReached():
+            case protocol.MilestoneReached():
                 self._test.progress.milestone(update.name, update.elapsed)
-            case Progress():
+            case protocol.Progress():
                 left = self._allowance.left() if self._allowance else self.timeout_s
                 if update.counts != self._counts:
                     self._changed_left, self._explained = left, False
@@ -302,17 +293,17 @@ class RunningPhase:
                 self._test.progress.update(
                     update.counts, elapsed=update.elapsed, left=left, rate=update.api_rate or None
                 )
-            case PhaseComplete():
+            case protocol.PhaseComplete():
                 self._complete = True
-            case ProcessExited():
+            case protocol.ProcessExited():
                 self._test.process_exited(update.process, update.pid, self.name)
-            case IncidentSeen():
+            case protocol.IncidentSeen():
                 self._test.incident(update.kind, update.subject, update.detail)
-            case StallSeen():
+            case protocol.StallSeen():
                 self._test.stalled(update.process, update.kind, update.seconds)
-            case SourceBroke(source=source) if source == JOURNAL:
+            case protocol.SourceBroke(source=source) if source == protocol.JOURNAL:
                 self._test.recorder.check_journal()
-            case SourceBroke() if update.fatal:
+            case protocol.SourceBroke() if update.fatal:
                 raise self._failure(
                     f"phase {self.name!r}: {update.source} broke off: {update.message}",
                     next_step="What was measured until then is in the recording.",

@@ -23,23 +23,13 @@ from ..recording.profiling.captures import plan
 from ..recording.protocol import PodsToFollow, Profiler
 from ..recording.recorder import ProfileTarget, Recorder, ScrapeTarget
 from ..recording.scrape_targets import AtUrl, OfFollowed, OfPods, OfProcess, OfService
+from ..recording.scraping import locators
 from ..recording.scraping.connections import Where
-from ..recording.scraping.locators import (
-    SERVICES,
-    ServiceObject,
-    followed,
-    place_of,
-    place_of_further,
-    pod_where,
-    service_address,
-    service_where,
-    url_where,
-)
 
 
 def operator_target(operator: Operator, interval_s: float | None) -> ScrapeTarget | None:
     """Return the operator's scrape target; None without metrics. The run's interval overrides its definition's."""
-    place = place_of(operator)
+    place = locators.place_of(operator)
     if place is None:
         return None
     return ScrapeTarget(
@@ -76,7 +66,7 @@ def further_targets(operator: Operator, interval_s: float | None) -> list[Scrape
     return [
         ScrapeTarget(
             name=target.name,
-            place=place_of_further(operator, target),
+            place=locators.place_of_further(operator, target),
             interval_s=durations.seconds(target.interval)
             if interval_s is None and target.interval is not None
             else interval_s,
@@ -87,7 +77,7 @@ def further_targets(operator: Operator, interval_s: float | None) -> list[Scrape
 
 def _replicas_target(operator: OperatorPods) -> ScrapeTarget | None:
     """Return all replicas as targets of their own, at phase edges, where only that shows each one's resources."""
-    leader = place_of(operator)
+    leader = locators.place_of(operator)
     if not isinstance(leader, OfFollowed) or operator.deployment.replicas < 2 or operator.info() is not None:
         return None
     place = OfPods(
@@ -137,7 +127,7 @@ def profile_target(operator: Operator | None, wanted: Profiler) -> ProfileTarget
             "kind, or let them serve pprof"
         )
     pprof, stacks = (
-        followed(operator, served) if isinstance(served, Served) else served
+        locators.followed(operator, served) if isinstance(served, Served) else served
         for served in (operator.pprof, operator.stacks)
     )
     return plan(profiler, process=operator.process, pid=pid, pprof=pprof, stacks=stacks)
@@ -219,11 +209,11 @@ class FoundTargets:
         for target in self._wanted:
             match target.place:
                 case AtUrl() as place:
-                    found[target.name] = url_where(place, self._server)
+                    found[target.name] = locators.url_where(place, self._server)
                 case OfPods() as place:
                     found |= {f"{target.name}/{pod}": where for pod, where in (await self._pods(place)).items()}
                 case OfService(via="proxy") as place:
-                    found[target.name] = service_where(place, self._server)
+                    found[target.name] = locators.service_where(place, self._server)
                 case OfService() as place:
                     where = await self._service(place)
                     found |= {target.name: where} if where is not None else {}
@@ -232,15 +222,15 @@ class FoundTargets:
     async def _pods(self, place: OfPods) -> dict[str, Where]:
         listed = await self._client.list(PODS, place.namespace, label_selector=place.label_selector)
         pods = [msgspec.convert(item, Followed) for item in listed.items]
-        places = {pod.metadata.name: pod_where(pod, place, self._server) for pod in pods}
+        places = {pod.metadata.name: locators.pod_where(pod, place, self._server) for pod in pods}
         return {name: where for name, where in places.items() if where is not None}
 
     async def _service(self, place: OfService) -> Where | None:
         try:
-            found = await self._client.get(SERVICES, place.service, place.namespace)
+            found = await self._client.get(locators.SERVICES, place.service, place.namespace)
         except NotFound:
             return None
-        return service_address(msgspec.convert(found, ServiceObject), place)[0]
+        return locators.service_address(msgspec.convert(found, locators.ServiceObject), place)[0]
 
     def _address(self, where: Where) -> Address:
         if where.credentials is None:
