@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import errno
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
+import pytest_grovescale
 from pytest_grovescale import cli, errors
 from pytest_grovescale.analysis.comparison import Comparison, ComparisonPlan, ComparisonVerdict
-
-# Modules that define errors of their own, and so that their subclasses are known here.
 from pytest_grovescale.bench import lint_metrics, measured, output, variant
 from pytest_grovescale.bench.output import FailOn
 from pytest_grovescale.cluster import binary_sources
@@ -52,6 +53,13 @@ CODES = {
 }
 
 
+def import_all() -> None:
+    """Import every module, so that each error's class is there, whatever ran before."""
+    for module in pkgutil.walk_packages(pytest_grovescale.__path__, "pytest_grovescale."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
 def every(kind: type[GrovescaleError]) -> Iterator[type[GrovescaleError]]:
     for one in kind.__subclasses__():
         yield one
@@ -59,6 +67,7 @@ def every(kind: type[GrovescaleError]) -> Iterator[type[GrovescaleError]]:
 
 
 def test_each_error_has_the_code_of_what_it_is() -> None:
+    import_all()
     ours = [one for one in every(GrovescaleError) if one.__module__.startswith("pytest_grovescale.")]
     assert {one.__name__ for one in ours} > {"SupervisorGone", "PortTaken", "NotFound", "NothingMeasured"}
     for one in ours:
