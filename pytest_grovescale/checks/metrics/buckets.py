@@ -20,8 +20,14 @@ from .target import TargetCheck
 SHARE_MAX = 0.95
 """A bucket with a larger share of all observations leaves nothing to compute a quantile from."""
 
+ABOVE_MAX = 0.5
+"""The same for what is above the largest bound: there even the median is unknown."""
+
 _SOME = 10
 """Observations."""
+
+_MANY = 64
+"""Buckets that no histogram needs: each is a series of each label set."""
 
 _COUNTS_DOWN = re.compile(r"(?:^|_)(?:expir\w*?|remaining|ttl|left)(?=_|$)")
 """Parts of the names of what is well while it is above all bounds: the buckets are for the time when it runs out."""
@@ -164,7 +170,10 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             continue
         if math.isinf(layout.bounds[layout.fullest]) and _COUNTS_DOWN.search(layout.family):
             continue
-        if layout.share_low > SHARE_MAX:
+        if len(layout.bounds) > _MANY:
+            says = f"its {len(layout.bounds)} buckets are {len(layout.bounds) + 2} series for each label set"
+            yield Problem(family=layout.family, rule="buckets", says=says, fix="take fewer, or a native histogram")
+        if layout.share_low > (ABOVE_MAX if math.isinf(layout.bounds[layout.fullest]) else SHARE_MAX):
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
 
 

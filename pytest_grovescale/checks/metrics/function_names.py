@@ -20,8 +20,9 @@ from .target import OwnFamiliesCheck, unread
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _PLAIN = re.compile(r"_*[A-Za-z][A-Za-z0-9]*(?:_+[A-Za-z0-9]+)*_*")
-_METHOD = re.compile(r"[\w./-]*\(\*?\w+\)\.(\w+)(?:\.func\d+)*(?:\(\))?")
-_FUNCTION = re.compile(r"(?:[\w-]+/)*[a-z]\w*\.([A-Z]\w*)(?:\.func\d+)*")
+# Go writes a method that is used as a value with -fm, and functions without a name as .func1, .func1.2.
+_METHOD = re.compile(r"[\w./-]*\(\*?\w+\)\.(\w+)(?:\.func\d+(?:\.\d+)*)*(?:-fm)?(?:\(\))?")
+_FUNCTION = re.compile(r"(?:[\w.-]+/)*[a-z]\w*\.([A-Z]\w*)(?:\.func\d+(?:\.\d+)*)*")
 _OF_CLASS = re.compile(r"_*[A-Z]\w*\.([a-z_]\w*)")
 _CALL = re.compile(r"([A-Za-z_][\w.:]*)\(\)")
 

@@ -150,6 +150,7 @@ UNBOUNDED = (
     *("resource_version", "path", "url", "uri", "message", "msg", "error", "err", "error_message", "stack"),
     *("ip", "pod_ip", "address", "remote_addr", "user", "username", "email", "timestamp"),
     *("ref", "object_ref", "namespaced_name", "user_agent", "query", "pid"),
+    *("uptime", "now", "heartbeat", "last_seen"),
 )
 """Names of unbounded labels: their values grow with objects, requests or time."""
 
@@ -162,6 +163,9 @@ _OF_ANYTHING = frozenset(
 )
 """Those of `UNBOUNDED` that may as well mean a part of the program: a few values under them that are no identifiers are
 worth a look."""
+
+_OF_NOW = frozenset({"uptime", "now", "heartbeat", "last_seen"})
+"""Those of `UNBOUNDED` that change while a program runs, also among the facts of its process."""
 
 _MOST_WORDS = 10
 """Values of such a label; more are no longer few."""
@@ -208,6 +212,10 @@ _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
 _UNITS = ("unit", "units", "uom")
 _OTHER_UNITS = frozenset({"core", "cores", "millicore", "millicores", "integer", "count", "%"})
 """What series are counted in, beside the units that `names` knows."""
+
+_EVERYWHERE = 3
+"""Families that must have a label before it is everywhere."""
+_VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)?(?:[-+].*)?|(?=.*\d)[0-9a-f]{7,40}")
 
 _TARGET = ("job", "instance")
 """Labels that Prometheus gives each target: https://prometheus.io/docs/concepts/jobs_instances/."""
@@ -267,7 +275,9 @@ class Labels(TargetCheck, tag="labels", frozen=True, kw_only=True):
 def problems(
     families: Iterable[Served], *, forbidden: Collection[str] = UNBOUNDED, many: int = MANY
 ) -> Iterator[Problem]:
-    """Yield labels with a forbidden name, and those whose values are many or look unbounded."""
+    """Yield labels with a forbidden name, those with values that are many or look unbounded, and those everywhere."""
+    families = list(families)
+    yield from _everywhere(families)
     for family in families:
         for label, values in sorted(family.own_labels().items()):
             yield from _reserved(family, label, next(iter(values.values())))
@@ -278,6 +288,25 @@ def problems(
             yield from _of_label(family, label, values, forbidden, many)
         if not family.of_library:
             yield from _label_sets(family)
+
+
+def _everywhere(families: Iterable[Served]) -> Iterator[Problem]:
+    """Yield a label that all series of its own have with one value: a fact of the target, not of what is measured.
+
+    A version there makes all series new with each release:
+    https://prometheus.io/docs/instrumenting/writing_exporters/#target-labels-not-static-scraped-labels.
+    """
+    own = [family for family in families if not family.of_library and not family.name.endswith("_info")]
+    if len(own) < _EVERYWHERE:
+        return
+    for label, values in sorted(own[0].own_labels().items()):
+        everywhere = all(one.labels.get(label) == next(iter(values)) for family in own for one in family.series)
+        if len(values) == 1 and everywhere and label not in _TARGET:
+            ((value, one),) = values.items()
+            says = f"all {len(own)} families have {label}={value!r} on each series, which says nothing of one"
+            fix = f"take the label {label} away: a family …_info can have it once, or the scrape configuration adds it"
+            hint = _VERSION.fullmatch(value) is None
+            yield Problem(family=own[0].name, rule="label-sets", says=says, series=written(one), fix=fix, hint=hint)
 
 
 def _reserved(family: Served, label: str, one: Series) -> Iterator[Problem]:
@@ -374,9 +403,10 @@ def _of_label(
     example = written(next(iter(values.values())))
     seen = f"{_count(values)} so far"
     named = label.startswith(COPIED) or label.lower() in forbidden
-    shape = None if _describes_process(family) or _routes(label, values) else shape_of(values)
+    fact = _describes_process(family) and label.lower() not in _OF_NOW
+    shape = None if fact or _routes(label, values) else shape_of(values)
     certain = label.lower() not in _OF_ANYTHING or len(values) > _MOST_WORDS or any(map(is_identifier, values))
-    if named and certain and not _describes_process(family) and not _listed(family, label, values):
+    if named and certain and not fact and not _listed(family, label, values):
         says = f"the values of {label} are unbounded ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
     elif shape is not None:

@@ -66,6 +66,15 @@ def test_the_fault_is_reported_and_its_sound_twin_is_not(case: str) -> None:
     assert faults(case, "+") == []
 
 
+def test_a_histogram_with_a_hundred_buckets_is_reported() -> None:
+    buckets = "".join(f'a_move_seconds_bucket{{le="{bound}"}} {bound}\n' for bound in range(1, 101))
+    rest = 'a_move_seconds_bucket{le="+Inf"} 100\na_move_seconds_sum 5000\na_move_seconds_count 100\n'
+    text = f"# HELP a_move_seconds How long a move takes.\n# TYPE a_move_seconds histogram\n{buckets}{rest}"
+    exposition, wrong = read(text.encode(), "text/plain")
+    found = lint(surface_of(exposition, target="t"), LintRules(), syntax=wrong, now_s=NOW_S).problems
+    assert [problem.rule for problem in found] == ["buckets"]
+
+
 def test_there_are_so_many() -> None:
     assert len(BEFOREHAND) == 55
     assert set(UNSEEN) <= set(BEFOREHAND)
