@@ -59,13 +59,14 @@ def render_summary(test: TestResult, *, width: int = 100, color: bool = False) -
 def _overview(test: TestResult, most: int) -> Iterator[Block]:
     """Yield the summary with at most so many reasons, so many caveats, and twice as many phases."""
     yield from _answer(test, most=most)
-    shown = 2 * most
     phases = summary.main_phases(test)
+    # Which one failed is what is looked for first: it is shown, wherever it stands.
+    chosen = sorted(phases, key=lambda phase: phase.outcome == "passed")[: 2 * most]
     if phases:
         yield Gap()
-        yield _phase_figures(phases[:shown])
-        if len(phases) > shown:
-            yield Line(f"and {len(phases) - shown} more phases, with -v", "quiet")
+        yield _phase_figures([phase for phase in phases if phase in chosen])
+        if len(phases) > len(chosen):
+            yield Line(f"and {len(phases) - len(chosen)} more, with -v", "quiet")
         yield Gap()
     noop = [line for line, _ in summary.noop_lines(test)]
     for line in filter(

@@ -60,6 +60,15 @@ def test_the_answer_has_at_most_25_lines(width: int, phases: int) -> None:
         assert len(render_summary(test, width=width).splitlines()) <= 25
 
 
+def test_the_phase_that_failed_is_shown_however_many_there_are() -> None:
+    passed = tuple(msgspec.structs.replace(STEADY, name=f"steady-{n}", outcome="passed") for n in range(20))
+    late = msgspec.structs.replace(DEPLOY, name="upgrade", outcome="timeout")
+    rows = squeezed(render_summary(msgspec.structs.replace(TEST, phases=(*passed, late))))
+    shown = [row.split()[0] for row in rows if row.startswith(("steady-", "upgrade"))]
+    assert shown[0] == "steady-0"
+    assert shown[-1] == "upgrade"
+
+
 def test_a_row_that_does_not_fit_is_a_paragraph(snapshot: SnapshotAssertion) -> None:
     lines = squeezed(render_summary(TEST, width=40))
     at = lines.index("steady-state")
