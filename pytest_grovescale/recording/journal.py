@@ -310,6 +310,11 @@ class Reader:
         """Whether what was read ends with the end of a frame, and that with the end of a line."""
         return self._lines.whole
 
+    @property
+    def rest(self) -> bytes:
+        """The last line's begin, where it lacks its end."""
+        return self._lines.rest
+
     def lines(self) -> Iterator[bytes]:
         """Yield the whole lines that were added since the last call, decompressed. Raises OSError, and zstd.ZstdError
         for bytes that are none of a frame, after the lines before them.
@@ -343,7 +348,8 @@ class _Lines:
         """The first bytes, until there are enough of them to tell a frame from plain lines."""
         self._frame: zstd.ZstdDecompressor | None = None
         self._plain = False
-        self._rest = b""
+        self.rest = b""
+        """What is read of a line whose end is not."""
 
     def of(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the lines that end in the next bytes of a file. Raises zstd.ZstdError, after the lines before."""
@@ -363,15 +369,15 @@ class _Lines:
             text = self._frame.decompress(chunk)
             chunk = self._frame.unused_data if self._frame.eof else b""
             yield from self._split(text)
-        self.whole = self._frame is not None and self._frame.eof and not self._rest
+        self.whole = self._frame is not None and self._frame.eof and not self.rest
 
     def _split(self, text: bytes) -> Iterator[bytes]:
         *whole, rest = text.split(b"\n")
         if not whole:
-            self._rest += rest
+            self.rest += rest
             return
-        whole[0] = self._rest + whole[0]
-        self._rest = rest
+        whole[0] = self.rest + whole[0]
+        self.rest = rest
         for line in whole:
             yield line + b"\n"
 

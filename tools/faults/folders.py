@@ -341,7 +341,10 @@ def journals(run: Path) -> tuple[Journal, ...]:
 
 
 def _journal(path: Path, top: Path) -> Journal:
-    lines = list(Reader(path).lines())
+    reader = Reader(path)
+    lines = list(reader.lines())
+    if reader.rest:
+        lines.append(reader.rest)
     broken = []
     for number, line in enumerate(lines, start=1):
         if not line.endswith(b"\n"):
