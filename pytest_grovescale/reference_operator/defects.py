@@ -75,13 +75,12 @@ WAKE_ALL = "wake-all"
 HISTORY = "history"
 LATE_START = "late-start"
 FLAPPING = "flapping"
-TAKEN_BACK = "taken-back"
 
 AROUND_RECONCILES = frozenset(
     {
         *(STAMPED_STATUS, RIVALS, EVENT_FLOOD, LOG_FLOOD, RECOVERED_PANIC, SMALL_LEAK, WIDE_LIST, DISCOVERY),
         *(WATCH_LEAK, LATE_FINALIZER, WAKE_CHILDREN, RESTLESS, HISTORY),
-        *(LATE_START, FLAPPING, TAKEN_BACK),
+        *(LATE_START, FLAPPING),
     }
 )
 """Those that wrap the reconcile functions (`flawed_reconciles`)."""
@@ -153,7 +152,6 @@ KNOWN: Mapping[str, str] = {
     HISTORY: "each reconcile of a PodClique appends a line to an annotation of it",
     LATE_START: "a PodClique is looked at three seconds after it was made",
     FLAPPING: "a PodClique's first condition is set to its opposite and back, once",
-    TAKEN_BACK: "annotations of a PodClique that others have written are removed",
 }
 """Name → description."""
 

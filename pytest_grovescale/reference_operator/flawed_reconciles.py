@@ -132,8 +132,6 @@ class FlawedReconciles:
             await self._record(clique)
         if d.FLAPPING in self._defects:
             await self._flap(clique)
-        if d.TAKEN_BACK in self._defects:
-            await self._take_back(clique)
         if d.EVENT_FLOOD in self._defects:
             await self._event(clique)
         if d.LOG_FLOOD in self._defects:
@@ -163,13 +161,6 @@ class FlawedReconciles:
         for first in (opposite, said[0]["status"]):
             conditions = [{**said[0], "status": first}, *said[1:]]
             await self._api.patch(path, {"status": {"conditions": conditions}})
-
-    async def _take_back(self, clique: PodClique) -> None:
-        """Defect taken-back: keeps only the annotations that it knows."""
-        others = [name for name in clique.metadata.annotations if name.startswith("grovescale.io/touched")]
-        if others:
-            body = {"metadata": {"annotations": dict.fromkeys(others)}}
-            await self._api.patch(PODCLIQUE.path(clique.namespace, clique.name), body)
 
     async def _record(self, clique: PodClique) -> None:
         """Defect history: a line for each reconcile, none of which is ever dropped."""

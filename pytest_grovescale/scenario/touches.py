@@ -84,6 +84,8 @@ def _one_of_each(contents: Contents, test: RunningTest) -> Iterator[_Chosen]:
     """Yield one object of each kind: of the workload's, and of those that were made for it, owners first."""
     names = {(one.namespace or "", one.name) for workload in test.workloads for one in workload.names()}
     there = {uid: one for uid, one in contents.owned.items() if not one.gone and not one.marked}
+    # Which namespace a workload's objects are in is known, not which of them have one.
+    names |= {("", name) for _, name in names}
     own = {uid for uid, one in there.items() if not one.owner and (one.namespace, one.name) in names}
     chosen: dict[str, _Chosen] = {}
     generation = own

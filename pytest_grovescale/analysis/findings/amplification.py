@@ -11,11 +11,11 @@ watch it each time: where that are these others, the reconciles grow with their 
 No false alarm: an object that others share is a note, from two writes for each of ten or more objects of the workload
 on, ten times as many as most objects get. A trigger may wake each child once, and once more for half of them; it counts
 where nothing had changed in the second before it, and without what the idle twin has. An object that is touched alone
-has to do with its owners, theirs, and all below it; only what wakes half of ten or more others counts, and not what the
-operator does at quiet times as well, or tries again. In a phase, what an operator asks for itself (``RequeueAfter``, up
-to once a second for each object) and its retries are left out, and five reconciles for each change of any object are
-far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone, each may be reconciled once
-more.
+has to do with its owners, theirs, and all below it; only what wakes ten others and three of ten counts, and not what
+the operator does at quiet times as well, or tries again. In a phase, what an operator asks for itself
+(``RequeueAfter``, up to once a second for each object) and its retries are left out, and five reconciles for each
+change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone, each
+may be reconciled once more.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ _OF_TRIGGERED = 5
 _FEWEST = 3
 
 _MANY = 10
-"""Objects of a kind from which on one that wakes half of them wakes too many."""
+"""Objects of a kind from which on one that wakes many of them wakes too many."""
+_WOKEN, _OF_ALL = 10, 0.3
+"""Others that it wakes, and their share of all, from which on they are too many."""
 _OF_TOUCHED = 5
 """Reconciles of each object that has to do with the touched one from which on others must have been woken."""
 
@@ -133,7 +135,12 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
             there = [life for resource in resources for life in seen.lives[resource] if life.exists(touch.start)]
             own = sum(life.uid in family for life in there)
             few = len(there) < _MANY or own > len(there) / 2
-            if few or count < len(there) / 2 or count <= _OF_TOUCHED * own or (worst and count <= worst[0]):
+            if (
+                few
+                or count < max(_WOKEN, _OF_ALL * len(there))
+                or count <= _OF_TOUCHED * own
+                or (worst and count <= worst[0])
+            ):
                 continue
             worst = (
                 count,

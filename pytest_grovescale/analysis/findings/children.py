@@ -9,7 +9,9 @@ not being deleted and, as their children, have not changed in that time; and onl
 number counts as that of the children where it has their name (``status.pods``, of three owners or more), where it is
 for four of five owners, five or more, or where it was for all at another such time, of three children or more. A number
 of children without such a field has to be the same for four of five, and what has none, where the others have some, is
-a defect. Other differences are a note: a workload may be of two sizes.
+a defect. Other differences are a note: a workload may be of two sizes. Children of one name are parts of one thing
+where they were made within five seconds; what stays of it counts of three, three seconds after the operator deleted the
+other, which it did not make again, and while the owner stays.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ _MOST = 0.8
 _FEW_OWNERS = 3
 """Children of one owner from which on a number that equals theirs does not by chance."""
 _SHOWN = 3
+_SLICES = "endpointslices.discovery.k8s.io"
+_TOGETHER_NS = 5_000_000_000
+_LATER_NS = 3_000_000_000
+"""Time within which children are made together, and after which one that was to go as well is left, ns."""
 
 
 class _Family(NamedTuple):
@@ -44,6 +50,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of children of which some owners have another number, and each wrong number."""
     if not seen.operator:
         return
+    yield from _parts_left(seen)
+    yield from _select_nothing(seen)
     families = [one for window in [*seen.idle_windows, *seen.stalls] for one in _families(seen, window)]
     by_kind: dict[tuple[str, str], list[_Family]] = defaultdict(list)
     for one in families:
@@ -53,6 +61,77 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from wrong
         if not wrong:
             yield from _odd_ones(found)
+
+
+def _parts_left(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects stayed when the operator deleted what it had made with them under one name."""
+    deleted = {
+        (one.resource, one.object): one.completed for one in seen.requests if one.verb == "delete" and not one.refused
+    }
+    left: dict[tuple[str, str], list[Life]] = defaultdict(list)
+    for owner, children in seen.children.items():
+        if not any((child.resource, child.object) in deleted for child in children):
+            continue
+        own = [child for child in children if seen.made_by_operator(child)]
+        lives = Counter((child.resource, child.object) for child in own)
+        parent = seen.known.get(owner)
+        for child in own:
+            at = deleted.get((child.resource, child.object))
+            if at is None or lives[child.resource, child.object] > 1 or parent is None or parent.deleting(at):
+                continue
+            until = min(moment for moment in (parent.marked_at, parent.gone_at(), seen.end) if moment is not None) - 1
+            for other in own:
+                together = other.object == child.object and abs(other.begun - child.begun) < _TOGETHER_NS
+                if together and other.resource != child.resource and until - at >= _LATER_NS:
+                    stayed = other.exists(until) and (other.resource, other.object) not in deleted
+                    if stayed and not other.deleting(until):
+                        left[child.resource, other.resource].append(other)
+    for (gone, resource), found in left.items():
+        if len(found) >= _FEW_OWNERS:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"the operator deleted {len(found):,} {gone} and left the {resource} of the same names, which it"
+                f" had made with them: {found[0].name} for instance",
+                evidence=("their owner was not being deleted, and they were still there when it was",),
+                check=f'phase.milestone(…, conditions.count("{resource}", …))',
+            )
+
+
+def _select_nothing(seen: Observed) -> Iterator[Finding]:
+    """Yield the Services of which no EndpointSlice was ever updated, although pods of their owners came later."""
+    slices = [one for one in seen.all_requests if one.resource == _SLICES and one.changes]
+    made: dict[str, int] = {}
+    for one in slices:
+        if one.verb == "create":
+            made[one.namespace] = one.completed
+    updated = {
+        (one.namespace, one.name.rpartition("-")[0]) for one in slices if one.verb in ("update", "patch") and one.name
+    }
+    groups: dict[tuple[str, str], list[tuple[Life, Life]]] = defaultdict(list)
+    for service in seen.lives.get("services", ()):
+        owner = seen.known.get(service.owner or "")
+        if owner is not None and service.namespace in made and seen.made_by_operator(service):
+            groups[owner.resource, service.name.replace(owner.name, "")].append((service, owner))
+    for (resource, _), found in sorted(groups.items()):
+        if len(found) < _LEAST or any(service.object in updated for service, _ in found):
+            continue
+        later = [
+            pod
+            for service, owner in found
+            for pod in seen.below(owner)
+            if pod.resource == "pods"
+            and pod.ready is not None
+            and made[service.namespace] + _LATER_NS < pod.ready.at < (service.gone_at() or seen.end)
+        ]
+        if len(later) >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{len(found):,} services of {resource} select no pod: no EndpointSlice of theirs was updated,"
+                f" although {len(later):,} pods of the same owners became Ready after them",
+                evidence=("/".join(filter(None, found[0][0].object)),),
+            )
 
 
 def _families(seen: Observed, window: Window) -> Iterator[_Family]:

@@ -10,8 +10,9 @@ deletion that waits for them (foreground) never ends.
 
 No false alarm: between two changes of the workload by the harness, from its first apply on and never after a deletion;
 pods that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a
-tenth of the kind. Children of an owner that goes count where there was one of their name before, by the API server's
-own order of writes. Kinds that are not watched count where the log has one object made and collected three times.
+tenth of the kind, or two that their maker deleted within five seconds while their owner stayed. Children of an owner
+that goes count where there was one of their name before, by the API server's own order of writes. Kinds that are not
+watched count where the log has one object made and collected three times.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _LEAST = 5
 _SHARE = 0.1
 _SHARE_OF_SURPLUS = 0.05
 _SHOWN = 3
+_FEW = 2
+_MOMENTS_NS = 5_000_000_000
+"""Objects that their maker deletes within that time of which few show that it decides on a cache that is behind."""
 _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
 _ENDED = ("Succeeded", "Failed")
@@ -41,8 +45,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole or applied is None:
         return
     deleters = _deleters(seen)
-    yield from _of_owners_that_go(seen)
     yield from _not_watched(seen)
+    unowned: set[str] = set()
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
@@ -50,22 +54,42 @@ def findings(seen: Observed) -> Iterator[Finding]:
         by_collector = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
         by_operator = [life for life in gone if who[life.uid] == seen.operator]
         for found, collected in ((by_collector, True), (by_operator, False)):
-            if len(found) < _LEAST or len(found) < (_SHARE if collected else _SHARE_OF_SURPLUS) * len(own):
+            few = [life for life in found if _is_surplus(seen, life)] if not collected else []
+            enough = len(found) >= _LEAST and len(found) >= (_SHARE if collected else _SHARE_OF_SURPLUS) * len(own)
+            if not enough and len(few) < _FEW:
                 continue
+            if collected:
+                unowned.add(resource)
             why = "the garbage collector removed them, since their owner does not exist"
+            itself = "it deleted them itself"
+            if not enough:
+                found = few
+                itself += ", moments after it had made them: it decides by a cache that is behind"
             yield Finding(
                 id=ID,
                 severity="defect" if collected else "waste",
                 text=f"{len(found):,} of {len(own):,} {resource} that the operator made were deleted again while"
-                f" nothing else changed: {why if collected else 'it deleted them itself'}",
+                f" nothing else changed: {why if collected else itself}",
                 evidence=(_names(found),),
                 check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
             )
 
+    # What is made again all the time is made for owners that go, too.
+    yield from _of_owners_that_go(seen, unowned)
 
-def _of_owners_that_go(seen: Observed) -> Iterator[Finding]:
-    """Yield a finding for each kind that was made again for owners whose deletion had been asked for."""
+
+def _is_surplus(seen: Observed, life: Life) -> bool:
+    """Return whether an object was deleted moments after it was made, by its maker, while its owner stayed."""
+    owner, gone = seen.known.get(life.owner or ""), life.marked_at or life.gone_at()
+    stayed = owner is None or not owner.deleting(gone or 0)
+    return stayed and gone is not None and gone - life.begun < _MOMENTS_NS
+
+
+def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
+    """Yield a finding for each other kind that was made again for owners whose deletion had been asked for."""
     for resource, lives in sorted(seen.lives.items()):
+        if resource in without:
+            continue
         again: dict[str, list[Life]] = {}
         known: set[tuple[str, str, str | None]] = set()
         for life in sorted(lives, key=lambda one: one.begun):

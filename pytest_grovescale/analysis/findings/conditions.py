@@ -7,20 +7,22 @@ https://github.com/kubernetes/community/blob/master/contributors/devel/sig-archi
 write, it says nothing, and makes each write a change.
 
 No false alarm: only kinds whose status the operator itself writes, while they are not being deleted. A value that
-returns counts where neither the object's generation nor anything else of its metadata changed in between, no pod below
-it ceased to be Ready or went, and only the operator wrote it; on three objects and a tenth of the kind, or three
-times on one. A time of transition counts in changes of no condition's status or type, five of them on three objects.
+returns counts where neither the object's generation nor anything else of its metadata changed since it had it before,
+no pod below it ceased to be Ready or went, and only the operator wrote it; on three objects and a tenth of the kind, or
+three times on one. A time of transition counts in changes of no condition's status or type, five of them on three
+objects.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
 from .evidence import Life
-from .observed import Observed
+from .observed import QUIET_NS, Observed
 
 ID = "conditions"
 
@@ -47,6 +49,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         lives = [life for life in seen.lives[resource] if len(life.events) > _OBJECTS - 1 and seen.own_updates(life)]
         yield from _flapping(seen, resource, lives)
         yield from _moved(seen, resource, lives)
+        yield from _falling(seen, resource, lives)
 
 
 def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
@@ -67,8 +70,9 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
     yield Finding(
         id=ID,
         severity="defect",
-        text=f"{path} of {len(found):,} {resource} goes back to a value that it had before, up to {times:,} times,"
-        f" although nothing else changed: back to {back}",
+        text=f"{path} of {len(found):,} {resource} goes back to a value that it had before"
+        + (f", up to {times:,} times," if times > 1 else "")
+        + f" although nothing else changed: back to {back}",
         evidence=(f"{life.namespace}/{life.name}".lstrip("/"), *([f"so do {', '.join(others[:3])}"] if others else [])),
         check=f"phase.milestone(…, workload.status({path.rpartition('.')[2]}=…))",
     )
@@ -77,6 +81,7 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
 def _returned(seen: Observed, life: Life) -> dict[str, list[str]]:
     """Return path → the values that it had again, without a reason that the recording shows."""
     had: dict[str, dict[str | int, int]] = defaultdict(dict)
+    """Path → each value that it had → when it last took it."""
     now: dict[str, str | int] = {}
     back: dict[str, list[str]] = defaultdict(list)
     reasons: list[int] | None = None
@@ -87,21 +92,21 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[str]]:
         for path, value in event.numbers.items():
             if not (path in _STATES or path.startswith(_LIST)) or now.get(path) == value:
                 continue
-            left = had[path].get(value)
-            if left is not None:
+            taken = had[path].get(value)
+            if taken is not None:
                 if reasons is None:
                     reasons = _reasons(seen, life)
-                if not any(left <= at <= event.at for at in reasons):
+                # What made it leave the value came before that.
+                if not any(taken - QUIET_NS <= at <= event.at for at in reasons):
                     back[path].append(str(value))
-            if path in now:
-                had[path][now[path]] = event.at
+            had[path][value] = event.at
             now[path] = value
     return back
 
 
 def _reasons(seen: Observed, life: Life) -> list[int]:
     """Return when something changed that may rightly take a condition back, and with what it may have gone on."""
-    found = [event.at for event in life.events if "metadata.generation" in event.numbers]
+    found = [event.at for event in life.events[1:] if "metadata.generation" in event.numbers]
     found += [
         event.at
         for event in life.events
@@ -110,7 +115,7 @@ def _reasons(seen: Observed, life: Life) -> list[int]:
     found += [
         one.completed
         for one in seen.writes_by_object.get((life.resource, life.object), ())
-        if one.user != seen.operator
+        if one.user != seen.operator and one.code != HTTPStatus.CREATED
     ]
     for pod in seen.below(life):
         before = ""
@@ -122,6 +127,50 @@ def _reasons(seen: Observed, life: Life) -> list[int]:
         if pod.marked_at is not None:
             found.append(pod.marked_at)
     return found
+
+
+def _falling(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
+    """Yield the counts with the name of a kind that fell although no object of the kind went, or was changed."""
+    kinds = {of.partition(".")[0]: of for of in seen.lives}
+    applied = seen.workload_applied
+    for life in lives:
+        counts: dict[str, tuple[int, int]] = {}
+        for event in life.events:
+            if event.at >= (seen.workload_deleted or seen.end):
+                break
+            for path, value in event.numbers.items():
+                kind = kinds.get(path.removeprefix("status.").lower(), "")
+                if not kind or not path.startswith("status.") or not isinstance(value, int):
+                    continue
+                before, since = counts.get(path, (value, event.at))
+                counts[path] = value, event.at
+                if (
+                    value >= before
+                    or applied is None
+                    or since < applied
+                    or _went(seen, kind, since - QUIET_NS, event.at)
+                ):
+                    continue
+                yield Finding(
+                    id=ID,
+                    severity="defect",
+                    text=f"{path} of {resource} {life.name} fell from {before:,} to {value:,} although no object of"
+                    f" {kind} went: writers that read it and write it back overwrite each other's number",
+                    evidence=("a count of what is there does not depend on the number before",),
+                )
+                return
+
+
+def _went(seen: Observed, kind: str, start: int, end: int) -> bool:
+    """Return whether an object of a kind went, began to, or was changed by someone else in a time."""
+    if any(
+        start <= at <= end for life in seen.lives[kind] for at in (life.marked_at, life.gone_at()) if at is not None
+    ):
+        return True
+    return any(
+        one.resource == kind and one.code != HTTPStatus.CREATED and one.user != seen.operator
+        for one in seen.changes.between(start, end)
+    )
 
 
 def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:

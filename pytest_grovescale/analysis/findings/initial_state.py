@@ -71,6 +71,11 @@ _ROOM, _OFF = 3, 0.05
 _SCRAPES_BETWEEN = 2
 """Scrapes in between that show it grow."""
 _STAYED = 0.9
+_LEAST_RSS = 8 << 20
+_RSS_EACH = 64 << 10
+_RSS_IN_ALL = 3.0
+"""Growth of RSS in a phase of triggers, at least and for each of them, and that of the run as its multiple, from which
+on memory is kept that nothing needs: allocators keep what the deployment took, and use it again."""
 
 _LIVE = "go_memstats_next_gc_bytes"
 """The heap's size at which the next collection begins: what the last one found in use, and GOGC percent more.
@@ -101,6 +106,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _polls(seen)
         yield from _watches(seen)
         yield from _held(seen)
+        yield from _resident(seen)
 
 
 def _asked(seen: Observed) -> Iterator[Finding]:
@@ -188,7 +194,7 @@ def _watches(seen: Observed) -> Iterator[Finding]:
             severity="defect",
             text=f"the operator has {after[resource]:,} watches on {resource} open after the workload was deleted,"
             f" {before[resource]:,} before",
-            evidence=(f"for {seen.objects:,} objects",),
+            evidence=(f"for {seen.objects:,} objects and {seen.reconciled:,} reconciles",),
         )
 
 
@@ -205,6 +211,36 @@ def _held(seen: Observed) -> Iterator[Finding]:
         was, now = getattr(first, what), getattr(last, what)
         if _NAMES[what] not in served:
             yield from _stayed(seen, _NAMES[what], was, now, "by /proc")
+
+
+def _resident(seen: Observed) -> Iterator[Finding]:
+    """Yield that resident memory grew with triggers that change nothing, and never fell: by /proc, in any language."""
+    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.at >= seen.begin]
+    by_edge = {read.edge: read for read in reads if read.edge}
+    first = next((read for read in reads if read.edge.startswith("start:")), None)
+    last = by_edge.get(SETTLED)
+    if first is None or last is None or len({read.pid for read in reads}) > 1:
+        return
+    for span in seen.spans:
+        start, end = (by_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+        if not span.triggers or start is None or end is None:
+            continue
+        grown, total = end.rss_bytes - start.rss_bytes, last.rss_bytes - first.rss_bytes
+        peak = max(read.rss_bytes for read in reads)
+        if grown < max(_LEAST_RSS, _RSS_EACH * span.triggers) or total < _RSS_IN_ALL * grown:
+            continue
+        if last.rss_bytes < _STAYED * peak or last.rss_bytes < _HEAP_GROWTH * first.rss_bytes:
+            continue
+        reconciled = f", {total / seen.reconciled / 1e3:,.0f} kB for each of {seen.reconciled:,} reconciles in all"
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"memory (RSS) grew by {grown / 1e6:.3g} MB with {span.triggers:,} no-op triggers, from"
+            f" {first.rss_bytes / 1e6:,.0f} to {last.rss_bytes / 1e6:,.0f} MB in the run, and stayed after the workload"
+            f" was deleted{reconciled if seen.reconciled else ''}",
+            evidence=("by /proc; scale.cycles(n) shows whether it goes on growing",),
+        )
+        return
 
 
 def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:

@@ -129,7 +129,11 @@ def _touched(seen: Observed) -> Iterator[Finding]:
     """Yield the touched object for which the operator wrote most often without changing anything."""
     worst: tuple[int, str, Counter[str]] | None = None
     for touch in seen.touches:
-        wrote = _without_news(seen, Counter(_what(seen, touch.start, touch.end)), touch.start, touch.end)
+        sent = seen.requests_in(touch.start, touch.end)
+        writes = [
+            one for one in sent if one.verb in OBJECT_WRITES and (one.what, one.object) not in seen.repeated_at_quiet
+        ]
+        wrote = _without_news(seen, Counter(one.what for one in writes), touch.start, touch.end)
         if wrote and (worst is None or wrote.total() > worst[0]):
             worst = wrote.total(), touch.life.resource, wrote
     if worst is None:

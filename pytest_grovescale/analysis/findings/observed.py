@@ -103,7 +103,7 @@ class Observed(ObservedObjects):
         return max(0, round(sum(grown)))
 
     @functools.cached_property
-    def _changes_by_others(self) -> list[int]:
+    def changes_by_others(self) -> list[int]:
         """When anyone but the operator changed something that can give it work, in order.
 
         A deletion of what the operator makes again and again is its own doing: the garbage collector's, for an owner
@@ -131,7 +131,7 @@ class Observed(ObservedObjects):
         if not self.log_whole:
             return []
         end = self.workload_deleted or self.end
-        moments = [at for at in self._changes_by_others if self.begin <= at < end]
+        moments = [at for at in self.changes_by_others if self.begin <= at < end]
         moments += [at for touch in self.touches for at in (touch.start, touch.end) if at < end]
         busy = [(span.start, self.reached(span)) for span in self.spans if span.phase.milestones]
         edges = sorted([self.begin, *moments, *(at for pair in busy for at in pair if at < end), end])
@@ -192,7 +192,7 @@ class Observed(ObservedObjects):
             return []
         found = []
         own = (one for one in self.requests if one.changes and (one.verb == "delete" or one.code == HTTPStatus.CREATED))
-        steps = sorted([*self._changes_by_others, *(one.completed for one in own)])
+        steps = sorted([*self.changes_by_others, *(one.completed for one in own)])
         for span in self.spans:
             if span.phase.outcome == "passed" or all(one.met for one in span.phase.milestones):
                 continue
@@ -208,7 +208,7 @@ class Observed(ObservedObjects):
         """Times of at least `LEAST_IDLE_S` in which nothing changed but by the operator, the longest first."""
         if not self.log_whole:
             return []
-        others = self._changes_by_others
+        others = self.changes_by_others
         windows = []
         for span in self.spans:
             if WINDOW.fullmatch(span.phase.name) or not all(one.met for one in span.phase.milestones):

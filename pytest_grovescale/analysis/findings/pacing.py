@@ -27,7 +27,7 @@ from ..api_requests import triggers_of
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, rate_limited
-from .observed import Observed
+from .observed import AGAIN, Observed
 
 ID = "pacing"
 
@@ -164,6 +164,8 @@ def _paced_by_owner(seen: Observed, span: Span, written: Mapping[str, list[Sent]
         lives = {life.object: life for life in seen.lives.get(sent[0].resource, ()) if life.owner}
         children: dict[str, list[Sent]] = defaultdict(list)
         for one in sent:
+            if seen.creations[one.resource, one.object] >= AGAIN:
+                continue  # what goes away each time is no deployment
             if (life := lives.get(one.object)) is not None and life.owner:
                 children[life.owner].append(one)
         least_owners = max(_OWNERS, _SERIAL * len(children))

@@ -4,23 +4,75 @@ Its caches, its queue and the reconciles under way are lost; what it had half do
 it is killed for its memory, it will be again.
 
 No false alarm: a restart that the test asked for (`scale.restart_operator`) does not count, nor what happens before the
-first phase.
+first phase. What the operator changes after a restart that was asked for counts where nothing had changed in the second
+before it, up to the test's next action, of three objects that were there before, and only what says what is wanted of
+them: other controllers write the rest.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 
 from ..result import OPERATOR, Finding
-from .observed import Observed
+from .observed import QUIET_NS, Observed
 
 ID = "restarts"
 
 _ASKED = "operator-restart"
+_LEAST = 3
+_WANTED = ("spec", "data", "rules", "subjects", "metadata.labels")
+"""Parts of an object that say what is wanted; other controllers write its status, and annotations."""
+
+
+def _caught_up(seen: Observed) -> Iterator[Finding]:
+    """Yield what the operator changed after a restart that the test asked for, before the test changed anything."""
+    if not seen.operator or not seen.log_whole:
+        return
+    marks = [mark for mark in seen.contents.marks if mark.label == _ASKED]
+    for begin, done in pairwise(marks):
+        if begin.state != "begin" or done.state != "end" or not seen.still(begin.at, QUIET_NS / 1e9):
+            continue
+        # Other controllers go on from what the operator writes.
+        asked = [one.received for one in seen.by_harness(begin.at, seen.end)]
+        asked += [at for at in seen.workload_changes if at > done.at]
+        end = min(asked, default=seen.end)
+        wrote = {(one.resource, one.object) for one in seen.requests_in(begin.at, end) if one.changes}
+        paths: Counter[tuple[str, str]] = Counter()
+        objects: dict[str, set[str]] = {}
+        for resource, lives in seen.lives.items():
+            for life in lives:
+                if life.begun >= begin.at or (resource, life.object) not in wrote:
+                    continue
+                for event in life.between(begin.at, end):
+                    paths_of = event.difference.paths if event.difference is not None else []
+                    changed = [one for one in paths_of if one.startswith(_WANTED)]
+                    if changed:
+                        objects.setdefault(resource, set()).add(life.uid)
+                        paths.update((resource, path) for path in changed)
+        resource = max(objects, key=lambda of: len(objects[of]), default="")
+        if not resource or len(objects[resource]) < _LEAST:
+            continue
+        pods = sum(begin.at < pod.begun < end for pod in seen.lives.get("pods", ()))
+        path = max((count, path) for (of, path), count in paths.items() if of == resource)[1]
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"after a restart, while the test changed nothing, the operator changed {len(objects[resource]):,}"
+            f" {resource} ({path}): it had missed a change before, or makes them otherwise after each restart",
+            evidence=(
+                *(f"{len(uids):,} {of}" for of, uids in objects.items() if of != resource),
+                *([f"{pods:,} pods were made in that time"] if pods else []),
+            ),
+            check="noop_writes(max=0)",
+        )
+        return
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
-    """Yield one finding for all restarts of the operator."""
+    """Yield one finding for all restarts of the operator, and one for what it changed after those that were asked."""
+    yield from _caught_up(seen)
     marks = [mark for mark in seen.contents.marks if mark.label == _ASKED]
     asked = [
         (begin.at, next((mark.at for mark in marks if mark.state == "end" and mark.at > begin.at), seen.end))

@@ -41,6 +41,8 @@ _GENERATION = ("metadata.generation", "status.observedGeneration")
 _READY_PODS, _PODS = "status.readyReplicas", "status.replicas"
 _REPLICAS = (_READY_PODS, _PODS, "status.availableReplicas")
 _LONG_S = 5.0
+_CACHE_LAG_NS = 1_500_000_000
+"""Time within which a status may be written by an older generation, from a cache that is behind, ns."""
 _SHOWN = 3
 _FOLLOWED = 5
 _LATE_S = 3.0
@@ -77,8 +79,33 @@ def findings(seen: Observed) -> Iterator[Finding]:
             evidence=tuple(wrong[1:_SHOWN]),
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
         )
+    yield from _unobserved(seen, written, {resource for resource, field in found if field == _GENERATION[1]})
     yield from _ahead(seen, written)
     yield from _behind(seen, written)
+
+
+def _unobserved(seen: Observed, written: set[str], known: set[str]) -> Iterator[Finding]:
+    """Yield the kinds whose status was written after a new generation, and never observed it, up to their end."""
+    for resource in sorted(written & set(seen.lives) - known):
+        behind: list[str] = []
+        for life in seen.lives[resource]:
+            end = min(at for at in (life.marked_at, life.gone_at(), seen.end) if at is not None) - 1
+            numbers = life.numbers(end)
+            wanted, observed = (numbers.get(path) for path in _GENERATION)
+            if not (isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted):
+                continue
+            changed = max(event.at for event in life.until(end) if _GENERATION[0] in event.numbers)
+            if any(_is_status(event) for event in life.between(changed + _CACHE_LAG_NS, end)):
+                behind.append(f"{life.name} has {observed}, and generation {wanted}")
+        if len(behind) >= _SHOWN:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{_GENERATION[1]} of {len(behind):,} {resource} stays behind, although their status was written"
+                f" seconds after the generation: {behind[0]}",
+                evidence=tuple(behind[1:_SHOWN]),
+                check="phase.milestone(…, workload.status(observedGeneration=…))",
+            )
 
 
 def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]]:
@@ -90,6 +117,8 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         wanted, observed = (numbers.get(path) for path in _GENERATION)
         if isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted:
             wrong[_GENERATION[1]].append(f"{life.name} has {observed}, and generation {wanted}")
+        for path, text in _more_than_all(life, window):
+            wrong[path].append(text)
         for path, text in [*_of_its_own_name(seen, life, window), *_contradicts(seen, life, window)]:
             if path not in _REPLICAS:
                 wrong[path].append(text)
@@ -132,6 +161,17 @@ def _of_its_own_name(seen: Observed, life: Life, window: Window) -> Iterator[tup
     for path in fields:
         if numbers[path] not in plausible:
             yield path, f"{life.name} has {numbers[path]}, and {len(pods)} pods, all of them Ready"
+
+
+def _more_than_all(life: Life, window: Window) -> Iterator[tuple[str, str]]:
+    """Yield (path, in words) for each number of a status that a part of it exceeds: readyStacks of stacks."""
+    numbers = life.numbers(window.end)
+    totals = {path.lower(): (path, number) for path, number in numbers.items() if path.startswith("status.")}
+    for path, number in numbers.items():
+        part = path.removeprefix("status.ready").lower()
+        name, total = totals.get(f"status.{part}", ("", 0)) if path.startswith("status.ready") else ("", 0)
+        if name and isinstance(number, int) and isinstance(total, int) and number > total:
+            yield name, f"{life.name} has {total:,}, of which {number:,} are {path.removeprefix('status.')}"
 
 
 def _contradicts(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:

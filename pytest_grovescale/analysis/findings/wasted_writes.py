@@ -56,11 +56,15 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with writes without effect, and one for repeated deletions."""
     if not seen.operator:
         return
-    yield from _without_effect(seen)
+    wasted = list(_without_effect(seen))
+    yield from wasted
     for resource, lives in sorted(seen.lives.items()):
-        yield from _bookkeeping(seen, resource, lives)
+        stamped = list(_bookkeeping(seen, resource, lives))
+        wasted += stamped
+        yield from stamped
         yield from _coarse(seen, resource, lives)
-    yield from _in_pieces(seen)
+    if not wasted:
+        yield from _in_pieces(seen)
     yield from _deletions(seen)
 
 

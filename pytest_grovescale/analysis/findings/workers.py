@@ -17,6 +17,8 @@ worker may be meant; a client-side rate limit, which is such a wait, is named as
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -39,6 +41,9 @@ _ALL_BUT_ALL = 0.7
 _NOOPS = 5
 _HELD_S = 0.05
 """Reconciles without anything to do, and seconds of each that nothing explains, from which on these are a wait."""
+_RECONCILE_TIME = re.compile(r"reconcil\w*_(duration|time|latency)_seconds$")
+_MOST_AT_ONCE = 100
+"""Reconciles at once on average from which on a sum of seconds is not one of seconds."""
 _LONG_ENOUGH_S = 1.0
 _REQUESTS, _OBJECTS = 50, 10
 _ANSWERS = 0.5
@@ -52,7 +57,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if waits:
         yield max(waits, key=lambda wait: (wait.keys > 0, wait.share)).finding()
     else:
-        yield from _held_by_noops(seen)
+        held = list(_held_by_noops(seen)) or list(_held_by_own_measure(seen))
+        yield from held
     for span in seen.spans:
         yield from _of_phase(span.phase, explained=bool(waits) or seen.slowed(span))
     yield from _never_empty(seen)
@@ -103,6 +109,43 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
                     " which it neither asks the API server nor runs: for a lock, a sleep or another service",
                     evidence=(
                         f"{reconciles:,} reconciles in {span.phase.name}, {explained:.2g} s of work and requests",
+                    ),
+                    check=f'no_blocked_workers(phase="{span.phase.name}")',
+                )
+                return
+
+
+def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
+    """Yield the same by a histogram of the operator's own of how long its reconciles take."""
+    target = seen.target
+    for span in seen.spans:
+        cpu = span.cpu(OPERATOR)
+        start, end = (seen.scrape_at(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+        if not span.triggers or cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
+            continue
+        if target is None or start is None or end is None:
+            continue
+        explained = (cpu.cores + seen.under_way(span)) * span.phase.seconds + (cpu.waiting_s or 0.0)
+        grown: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for series in target.series:
+            family, _, part = parse(series).name.rpartition("_")
+            if part in ("sum", "count") and _RECONCILE_TIME.search(family):
+                grown[family][part] += (target.value(series, end) or 0.0) - (target.value(series, start) or 0.0)
+        for family, by in sorted(grown.items()):
+            held = by["sum"] - explained
+            if (
+                by["count"] >= _NOOPS
+                and held >= _HELD_S * by["count"]
+                and by["sum"] < _MOST_AT_ONCE * span.phase.seconds
+            ):
+                yield Finding(
+                    id=ID,
+                    severity="waste",
+                    text=f"a reconcile that finds nothing to do takes {by['sum'] / by['count']:.2g} s by {family}, and"
+                    f" {held / by['count']:.2g} s of that neither asks the API server nor runs: a lock, a sleep, a call"
+                    " that blocks",
+                    evidence=(
+                        f"{by['count']:,.0f} in {span.phase.name}, {explained:.2g} s of work and requests in all",
                     ),
                     check=f'no_blocked_workers(phase="{span.phase.name}")',
                 )

@@ -5,11 +5,13 @@ Prometheus' base unit of time is the second (https://prometheus.io/docs/practice
 its buckets but the last are empty.
 
 No false alarm: what an operator measures in a run, about objects of that run, lasts no longer than the run; only a mean
-that does counts, of three observations and more. Families of its libraries are left out.
+that does counts, of three observations and more. Families of its libraries are left out. A sum counts from ten times
+the run and all reconciles by controller-runtime's own count on, where the name does not speak of waiting.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -21,6 +23,23 @@ ID = "wrong-unit"
 
 _LEAST = 3
 _UNIT = "_seconds"
+_RECONCILES = "controller_runtime_reconcile_time_seconds_sum"
+_MANY = 20
+_TIMES = 10
+"""Times all reconciles, and the run, from which on a sum of durations is not of what reconciles did."""
+_WAITS = re.compile(
+    r"wait|queue|ready|age|pending|latency|lag|delay|since|until|life|sched|start|avail|converge|total_time"
+)
+"""Parts of names of times that objects wait for something, each of many at once."""
+
+
+def _reconciled_s(seen: Observed, first: int, last: int) -> float:
+    """Return how long all reconciles took between two scrapes, s; 0 where that is not served."""
+    target = seen.target
+    if target is None:
+        return 0.0
+    times = [one for one in target.series if parse(one).name == _RECONCILES]
+    return sum((target.value(one, last) or 0.0) - (target.value(one, first) or 0.0) for one in times)
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -36,6 +55,18 @@ def findings(seen: Observed) -> Iterator[Finding]:
             totals[family][part] += (target.value(series, last) or 0.0) - (target.value(series, first) or 0.0)
     seconds = (target.moments[last].at - target.moments[first].at) / 1e9
     for family, grown in sorted(totals.items()):
+        if (most := _reconciled_s(seen, first, last)) and not _WAITS.search(family):
+            too_long = grown["count"] >= _MANY and grown["sum"] > _TIMES * max(most, seconds)
+            if too_long and grown["sum"] / grown["count"] <= seconds:
+                yield Finding(
+                    id=ID,
+                    severity="defect",
+                    text=f"{family} sums to {grown['sum']:,.0f} s in a run of {seconds:,.0f} s, and all reconciles took"
+                    f" {most:,.3g} s: it is observed in another unit, perhaps milliseconds",
+                    evidence=(f"{grown['count']:,.0f} observations, {grown['sum'] / grown['count']:,.3g} s each",),
+                    check=f'histogram_buckets(family="{family}")',
+                )
+                continue
         mean = grown["sum"] / grown["count"] if grown["count"] >= _LEAST else 0.0
         if mean > seconds:
             yield Finding(

@@ -16,7 +16,7 @@ from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation
 from .test_findings import DELETED, DEPLOYED, IDLE, N, found, ids, made, poll, scrape, seen, settled
-from .test_findings_objects import clique, gone, idle_cpu, shown, written
+from .test_findings_objects import DELETION, clique, gone, idle_cpu, shown, written
 
 CONFIGMAPS = WatchSpec(resource="configmaps", path="/api/v1/namespaces/t/configmaps")
 
@@ -42,8 +42,8 @@ def family(sim: Simulation, number: int, children: int, **numbers: str | int) ->
 def all_gone(sim: Simulation) -> None:
     gone(sim)
     watches = {watch for spec, watch in sim.watch_ids.items() if spec.resource == "services"}
-    names = {one.name for _, _, one in sim.items if isinstance(one, rec.ObjectSeen) and one.watch in watches}
-    for name in names:
+    last = {one.name: one for _, _, one in sim.items if isinstance(one, rec.ObjectSeen) and one.watch in watches}
+    for name in (name for name, one in last.items() if one.change != "deleted"):
         seen(sim, name, DELETED - 400, "deleted")
 
 
@@ -436,3 +436,180 @@ def test_a_counter_that_is_not_what_was_done(name: str, grown: int, wrong: bool)
     sim = settled()
     scrape(sim, "counter", name, {"start:deploy": 5.0, rec.SETTLED: 5.0 + grown})
     assert ("counter" in ids(sim)) == wrong
+
+
+def status_write(sim: Simulation, name: str, ms: float, **parts: Any) -> None:
+    """The operator writes a status, and the watch shows its new numbers."""
+    sim.request(ms, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name)
+    shown(sim, name, ms + 10, difference=rec.Difference(kind="content", paths=["status.size"]), **parts)
+
+
+def test_a_phase_that_a_new_spec_takes_back_is_right() -> None:
+    """Running, a new generation, Forming, Running: what made it leave came before it left."""
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        clique(sim, name, 200, numbers={"metadata.generation": 1})
+        status_write(sim, name, 400, numbers={"status.phase": "Forming"})
+        status_write(sim, name, 600, numbers={"status.phase": "Running"})
+        shown(sim, name, 3000, numbers={"metadata.generation": 2, "spec.size": 4})
+        status_write(sim, name, 3400, numbers={"status.phase": "Forming", "status.observedGeneration": 2})
+        status_write(sim, name, 3800, numbers={"status.phase": "Running"})
+    gone(sim)
+    assert "conditions" not in ids(sim)
+
+
+@pytest.mark.parametrize(("went", "wrong"), [(False, True), (True, False)])
+def test_a_count_that_falls_although_nothing_went(went: bool, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    for number in range(3):
+        made(sim, f"svc-{number}", 250, owner="uid-pcs")
+    for step, count in enumerate((1, 3, 2)):
+        status_write(sim, "c", 400 + 400 * step, numbers={"status.services": count})
+    if went:
+        seen(sim, "svc-0", 1000, "deleted")
+    all_gone(sim)
+    assert ("conditions" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("ready", "wrong"), [(3, False), (4, True)])
+def test_a_part_that_is_more_than_all(ready: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    status_write(sim, "c", 400, numbers={"status.stacks": 3, "status.readyStacks": ready})
+    gone(sim)
+    assert ids(sim) == ({"stale-status"} if wrong else set())
+
+
+@pytest.mark.parametrize(("lasted", "number", "wrong"), [(600, 2, True), (600, 1, False), (5500, 2, False)])
+def test_a_few_surplus_objects(lasted: int, number: int, wrong: bool) -> None:
+    sim = settled()
+    for index in range(60):
+        clique(sim, f"c-{index}", 200, owner="uid-pcs")
+    deletion: dict[str, Any] = {**DELETION}
+    for index in range(number):
+        sim.request(200 + lasted, **deletion, name=f"c-{index}")
+        shown(sim, f"c-{index}", 210 + lasted, "deleted")
+    gone(sim)
+    assert ("churn" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("paths", "user", "wrong"), [("data", "", True), ("status.n", "", False), ("data", "harness", False)]
+)
+def test_what_an_operator_catches_up_with_after_a_restart(paths: str, user: str, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        clique(sim, f"c-{number}", 200, owner="uid-pcs")
+    for state, ms in (("begin", 9000), ("end", 9500)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    if user:
+        sim.request(9600, user=user, verb="patch", resource="configmaps", namespace="t", name="settings")
+    for number in range(3):
+        written(sim, f"c-{number}", 9800, "content", paths=[paths])
+    gone(sim)
+    assert ("restarts" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("name", "both", "wrong"), [("c", False, True), ("c", True, False), ("other", False, False)])
+def test_parts_of_one_name_of_which_some_are_left(name: str, both: bool, wrong: bool) -> None:
+    sim = settled()
+    deletion: dict[str, Any] = {**DELETION}
+    clique(sim, "parent", 150, owner="uid-pcs")
+    for number in range(3):
+        clique(sim, f"c-{number}", 200, owner="uid-parent")
+        made(sim, f"{name}-{number}", 210, owner="uid-parent")
+        sim.request(3000, **deletion, name=f"c-{number}")
+        shown(sim, f"c-{number}", 3010, "deleted")
+        if both:
+            sim.request(3000, verb="delete", resource="services", namespace="t", name=f"{name}-{number}")
+            seen(sim, f"{name}-{number}", 3010, "deleted")
+    all_gone(sim)
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.ObjectSeen) and record.watch != sim.watch_ids[PODS] and record.owner != "uid-pcs":
+            uid = f"{record.watch}-{record.name}" if record.name != "parent" else record.uid
+            sim.items[index] = at, order, msgspec.structs.replace(record, uid=uid)
+    assert ("children" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("held", "wrong"), [(0.2, True), (0.01, False)])
+def test_reconciles_that_wait_by_a_histogram_of_the_operators_own(held: float, wrong: bool) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    for part, value in (("sum", 20 * held + 0.5), ("count", 20.0)):
+        name = f"op_reconcile_duration_seconds_{part}"
+        scrape(sim, "counter", name, {"start:deploy": 0.0, "end:steady-state": value, "start:delete": value})
+    assert ("workers" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "mean", "wrong"), [("apply", 15.0, True), ("apply", 0.015, False), ("queue_wait", 15.0, False)]
+)
+def test_durations_that_sum_to_more_than_all_reconciles(name: str, mean: float, wrong: bool) -> None:
+    sim = settled()
+    scrape(sim, "counter", "controller_runtime_reconcile_time_seconds_sum", {"start:deploy": 0.0, "end:delete": 2.0})
+    for part, value in (("sum", 100 * mean), ("count", 100.0)):
+        scrape(sim, "counter", f"op_{name}_duration_seconds_{part}", {"start:deploy": 0.0, "end:delete": value})
+    assert ("wrong-unit" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("rss", "wrong"),
+    [
+        ([20, 90, 110, 110, 300], True),
+        ([20, 90, 90, 90, 95], False),  # what the deployment took
+        ([20, 90, 110, 110, 60], False),
+        ([100, 110, 120, 120, 140], False),
+    ],
+)
+def test_resident_memory_that_each_reconcile_takes(rss: list[int], wrong: bool) -> None:
+    sim = settled()
+    edges = ["start:deploy", "start:steady-state", "end:steady-state", "start:delete", "end:delete"]
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.CpuRead) and record.process == "operator":
+            value = rss[max(number for number, edge in enumerate(["", *edges[1:]]) if edge in ("", record.edge))]
+            sim.items[index] = at, order, msgspec.structs.replace(record, rss_bytes=value * 10**6)
+    sim.cpu("operator", DELETED + 900, 20, edge=rec.SETTLED, rss=rss[-1] * 10**6)
+    assert ("initial-state" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("updated", "wrong"), [(False, True), (True, False)])
+def test_services_that_select_no_pod(updated: bool, wrong: bool) -> None:
+    sim = settled()
+    slices: dict[str, Any] = {
+        "user": "kcm",
+        "resource": "endpointslices",
+        "group": "discovery.k8s.io",
+        "namespace": "t",
+    }
+    sim.request(120, **slices, verb="create", code=201)
+    for number in range(6):
+        clique(sim, f"c-{number}", 130, owner="uid-pcs")
+        made(sim, f"c-{number}-web", 140, owner=f"uid-c-{number}")
+        if updated:
+            sim.request(5000, **slices, verb="update", name=f"c-{number}-web-x2x4f")
+    all_gone(sim)
+    late = 4000
+    records = [
+        msgspec.structs.replace(record, owner="uid-c-1", uid=f"uid-{record.name}", at=record.at + late * 10**6)
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]
+        else record
+        for record in sim.records()
+    ]
+    records.sort(key=lambda one: one.at)
+    texts = [one.text for one in analyse(records).findings if one.id == "children"]
+    assert any("EndpointSlice" in text for text in texts) == wrong
+
+
+@pytest.mark.parametrize(("after", "wrong"), [(3000, True), (300, False)])
+def test_a_generation_that_is_never_observed_although_the_status_is_written(after: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        name, ms = f"c-{number}", DELETED - 5000
+        clique(sim, name, 200, numbers={"metadata.generation": 1})
+        status_write(sim, name, 400, numbers={"status.observedGeneration": 1})
+        shown(sim, name, ms, numbers={"metadata.generation": 2, "spec.size": 4})
+        status_write(sim, name, ms + after, numbers={"status.size": 4})
+    gone(sim)
+    assert ("stale-status" in ids(sim)) == wrong
