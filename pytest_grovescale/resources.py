@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .errors import DefinitionError
-from .suggestions import with_all
+from .suggestions import near_names, with_all
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -43,7 +43,10 @@ def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
             looked[path if len(names) == 1 else folder] = None
     # Most names are written without a suffix: the suggestion can be copied.
     short = not Path(name).suffix
-    there = (p.name for folder in (*(start / kind for start in starts), root() / kind) for p in folder.glob("*.*"))
+    there = [p.name for folder in (*(start / kind for start in starts), root() / kind) for p in folder.glob("*.*")]
+    # Beside the file that names it there are others, too: only one that is close is meant.
+    beside = [p.name for start in starts for p in start.glob(f"*{Path(name).suffix}")] if not short else []
+    there += near_names(Path(name).name, beside)
     available = sorted({name.removesuffix(".yaml") if short else name for name in there})
     raise DefinitionError(
         f"{name}: no such file in {kind}; looked {'at' if len(names) == 1 else 'in'} {', '.join(map(str, looked))}",

@@ -13,7 +13,7 @@ import msgspec
 from .. import definitions, durations, redaction, resources
 from ..errors import DefinitionError, UsageError
 from ..quantity import memory_bytes
-from ..suggestions import with_all
+from ..suggestions import did_you_mean, with_all
 from . import endpoints, manifest_sources, manifests, placeholders, rbac
 from .manifest_sources import DEFAULT_NAMESPACE, Progress, Source
 from .manifests import Manifest, PolicyRule
@@ -92,6 +92,7 @@ def load(
     resolved, installation = (
         pods.resolved(resolved, sources, absolute, fail) if written.pod else _of_process(resolved, sources, file, fail)
     )
+    _check_trigger(written, installation, fail)
     settings = {name: _setting(name, value, (values or {}).get(name)) for name, value in written.declared.items()}
     _check_chosen(written, values or {})
     fields = msgspec.structs.asdict(resolved)
@@ -260,6 +261,15 @@ def _check_rules(written: OperatorFile, fail: Fail) -> None:
                 for keys, what, next_step in manifests.rule(item, namespaced=False)
             ]
     mistakes.demand_none()
+
+
+def _check_trigger(written: OperatorFile, installation: Installation, fail: Fail) -> None:
+    """Raise for a misspelt kind: one that is nearly that of a CRD of the definition. Others may be there already."""
+    kinds = {str(crd.object["spec"]["names"]["kind"]) for crd in installation.crds}
+    if written.trigger is not None and written.trigger.kind not in kinds:
+        kind = written.trigger.kind
+        if near := did_you_mean(kind, kinds):
+            raise fail(("trigger", "kind"), f"no CustomResourceDefinition of `crds` has the kind {kind}", near)
 
 
 def _absolute(file: Path, fail: Fail, place: Keys, name: str) -> str:

@@ -228,10 +228,12 @@ def _folder_of(facts: Facts, file: str) -> str:
 
 
 def _name(facts: Facts) -> str:
-    """Return the project's name as PROJECT, its module or its folder has it, as an operator's name."""
+    """Return the project's name as PROJECT, its module, pyproject.toml or its folder has it, as an operator's name."""
     listed = re.search(r"^projectName:\s*(\S+)", facts.files.get("PROJECT", ""), re.MULTILINE)
     module = re.search(r"^module\s+(\S+)", facts.files.get("go.mod", ""), re.MULTILINE)
-    name = listed[1] if listed else PurePosixPath(module[1]).name if module else facts.name
+    python = re.search(r"^\[project\][^\[]*?^name\s*=\s*[\"']([^\"']+)", facts.files.get("pyproject.toml", ""), re.M)
+    of_python = python[1] if python else facts.name
+    name = listed[1] if listed else PurePosixPath(module[1]).name if module else of_python
     if module and not listed and re.fullmatch(r"v\d+", name):
         name = PurePosixPath(module[1]).parent.name
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:52].strip("-")

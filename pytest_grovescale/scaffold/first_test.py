@@ -50,7 +50,7 @@ def first_test(
     ``project``: the operator's name; ``samples``: by kind, of all that have a workload.
     """
     owned, created = owned_kinds(found), may_create(facts, resource, found)
-    steps = [_step(*samples[kind], found, created) for kind in _named(resource.kind, samples)]
+    steps = [_step(*samples[kind], found, created, alone=len(samples) == 1) for kind in _named(resource.kind, samples)]
     makes = [plural for plural in _MAKES_PODS if plural in created]
     guesses = []
     if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
@@ -87,10 +87,13 @@ def _named(kind: str, samples: Mapping[str, tuple[CustomResource, Sample]]) -> l
     return found
 
 
-def _step(resource: CustomResource, sample: Sample, found: Program, created: Collection[str]) -> Step:
+def _step(resource: CustomResource, sample: Sample, found: Program, created: Collection[str], *, alone: bool) -> Step:
+    """Return the step of a kind. ``alone``: the program has no other, whose conditions and phases it may name."""
+    of_kind = [text for text in found.texts if re.search(rf"\b{resource.kind}\b", text)]
+    source = "\n".join(of_kind) if of_kind and not alone else found.text
     owned, workload = owned_kinds(found), variable(resource)
     runs_jobs = "Job" in owned or "jobs" in created
-    deploy = milestones(resource, sample.object, found.text, workload, runs_jobs=runs_jobs)
+    deploy = milestones(resource, sample.object, source, workload, runs_jobs=runs_jobs)
     handlers = r"^@kopf\.on\.(create|update|resume|field)"
     if not deploy and found.language == "python" and re.search(handlers, found.text, re.M):
         deploy = [_handled_by_kopf(resource)]

@@ -400,7 +400,13 @@ def _metrics(given: Container, source: str, used: set[str], guesses: dict[str, l
     port = fixed[1] if fixed else str(given.metrics_port or "")
     if port:
         guesses.setdefault("metrics", []).append(f"the program serves on port {port}, always")
-    return f"{local(port)}/metrics" if port else ""
+        return f"{local(port)}/metrics"
+    if HEALTH in used and re.search(r"[\"']/metrics/?[\"']", source):
+        guesses.setdefault("metrics", []).append(
+            "the program answers /metrics where its probe is answered, as it seems"
+        )
+        return f"{local('{health_port}')}/metrics"
+    return ""
 
 
 def _flags(source: str) -> Iterator[tuple[str, Flag]]:

@@ -63,6 +63,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """Field of the definition → what was guessed there, or has to be known."""
     text: str
     """Its sources, joined."""
+    texts: tuple[str, ...] = ()
+    """Its sources, file by file, in Go."""
 
 
 # ---- Go
@@ -150,6 +152,7 @@ def go_program(facts: Facts) -> Program | None:
         elects_leader="leader" not in roles,
         guesses={field: tuple(texts) for field, texts in guesses.items()},
         text=source,
+        texts=tuple(sources.values()),
     )
 
 

@@ -113,7 +113,10 @@ def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:
             source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
             tree = environment.parse(source, name, str(path.parent / name))
         except jinja2.TemplateSyntaxError as error:
-            raise DefinitionError(f"{path.parent / name}:{error.lineno}: not a template: {error.message}") from error
+            raise DefinitionError(
+                f"{path.parent / name}:{error.lineno}: not a template: {error.message}",
+                next_step="Mend this line, or the block that it belongs to: a workload is a Jinja template.",
+            ) from error
         except jinja2.TemplateNotFound as error:
             raise DefinitionError(f"{path}:1: includes {error.name}, which is not in {path.parent}") from error
         except UnicodeDecodeError as error:

@@ -87,3 +87,13 @@ def test_each_place_is_named_once_and_a_near_name_first(tmp_path: Path) -> None:
         resources.find("fixtures/operators", str(tmp_path / "refrence.yaml"), base=(tmp_path, tmp_path / "tests"))
     assert caught.value.message.count(f"{tmp_path}/refrence.yaml") == 2, "its name, and where it was looked for"
     assert caught.value.next_step.startswith("Did you mean reference.yaml")
+
+
+def test_a_misspelt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("gadget.yaml", "notes.txt"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DefinitionError) as refused:
+        resources.find("fixtures/operators", "gadgt.yaml")
+    assert "gadget.yaml" in refused.value.next_step
+    assert "notes" not in refused.value.next_step

@@ -327,3 +327,19 @@ def test_what_an_api_server_would_refuse_is_reported_with_its_line(
     text = str(raised.value)
     assert text.startswith(f"{tmp_path}/{file}:{at}: "), text
     assert masked(text, {tmp_path: "folder"}) == snapshot
+
+
+def test_a_misspelt_kind_to_trigger(tmp_path: Path) -> None:
+    crd = tmp_path / "crd.yaml"
+    crd.write_text(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gadgets.example.com}\n"
+        "spec: {group: example.com, names: {kind: Gadget, plural: gadgets}, scope: Namespaced, "
+        "versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n"
+    )
+    definition = f"{GOOD}crds: [{crd}]\ntrigger:\n  kind: "
+    with pytest.raises(DefinitionError, match=r"sample\.yaml:20: .*Gadgit.*\n.*Gadget"):
+        load(str(write(tmp_path, f"{definition}Gadgit\n")))
+    for kind in ("Gadget", "Deployment"):
+        trigger = load(str(write(tmp_path, f"{definition}{kind}\n"))).trigger
+        assert trigger is not None
+        assert trigger.kind == kind

@@ -338,6 +338,24 @@ def test_the_files_of_a_program_in_python_without_kopf(snapshot: SnapshotAsserti
     assert "pytest-grovescale -r requirements.txt" in text(made, "scale.yml")
 
 
+def test_a_python_operator_has_one_server_for_all_and_the_name_of_its_project() -> None:
+    serves = 'PORT = os.environ.get("PORT", "8000")\nHTTPServer(("", int(PORT)), H)\nPATHS = ("/ready", "/metrics")\n'
+    deployment = (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a, "
+        "env: [{name: PORT, value: '8000'}], ports: [{name: http, containerPort: 8000}], "
+        "readinessProbe: {httpGet: {path: /ready, port: http}}}]}}}\n"
+    )
+    more = {
+        "gadget_operator.py": PLAIN["gadget_operator.py"] + serves,
+        "deploy.yaml": deployment,
+        "pyproject.toml": '[build-system]\nrequires = []\n\n[project]\nversion = "1"\nname = "shop.gadgets"\n',
+    }
+    made = definition_of(files.plan(facts.of("folder", {**PLAIN, **more})))
+    assert made["name"] == "shop-gadgets"
+    assert made["readiness"]["url"].endswith("{health_port}/ready")
+    assert made["metrics"]["url"].endswith("{health_port}/metrics")
+
+
 def test_a_program_that_is_not_found_is_named(snapshot: SnapshotAssertion) -> None:
     lost = {**PLAIN, "Dockerfile": PLAIN["Dockerfile"].replace('/app/gadget_operator.py"]', '/app/other.py"]')}
     with pytest.raises(DefinitionError) as refused:
