@@ -134,13 +134,8 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
         for what, resources, count, done in [*_reconciled(seen, touch), *_requested(seen, touch)]:
             there = [life for resource in resources for life in seen.lives[resource] if life.exists(touch.start)]
             own = sum(life.uid in family for life in there)
-            few = len(there) < _MANY or own > len(there) / 2
-            if (
-                few
-                or count < max(_WOKEN, _OF_ALL * len(there))
-                or count <= _OF_TOUCHED * own
-                or (worst and count <= worst[0])
-            ):
+            few = len(there) < _MANY or own > len(there) / 2 or count < max(_WOKEN, _OF_ALL * len(there))
+            if few or count <= _OF_TOUCHED * own or (worst and count <= worst[0]):
                 continue
             worst = (
                 count,
@@ -290,7 +285,7 @@ def _intervals(seen: Observed, controller: str, completed: Sequence[int]) -> Ite
             continue
         grown = own = 0.0
         for name in series:
-            by = (target.value(name, scrape) or 0.0) - (target.value(name, scrape - 1) or 0.0)
+            by = target.grown(name, scrape - 1, scrape)
             grown += by
             own += by if parse(name).labels.get("result", "requeue_after") in _OWN_TIMERS else 0.0
         asked = grown - min(own, kind * (now.at - before.at) / 1e9)
@@ -318,7 +313,7 @@ def _one_for_all(seen: Observed) -> Iterator[Finding]:
         if not writes or span.triggers or len(applied.get(resource, ())) < _MANY:
             continue
         ((of, which), often), each = writes.most_common(1)[0], median(writes.values())
-        shared = not any(life.object == which and seen.children.get(life.uid) for life in seen.lives.get(of, ()))
+        shared = not any(seen.children.get(life.uid) for life in seen.of_name.get((of, which), ()))
         number = len(applied[resource])
         if shared and often >= max(_WRITES_FOR_EACH * number, _MANY * each) and which not in applied[of]:
             yield Finding(
@@ -350,7 +345,7 @@ def _after_the_end(seen: Observed) -> Iterator[Finding]:
         if len(scrapes) < 2:
             continue
         more = sum(
-            (target.value(name, scrapes[-1]) or 0.0) - (target.value(name, scrapes[0]) or 0.0)
+            target.grown(name, scrapes[0], scrapes[-1])
             for name, of in seen.reconcile_counters.items()
             if of == controller
         )

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import Life, Window
+from .evidence import Life, ObjectId, Window, shown
 from .observed import Observed
 
 ID = "children"
@@ -70,22 +70,9 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
     }
     left: dict[tuple[str, str], list[Life]] = defaultdict(list)
     for owner, children in seen.children.items():
-        if not any((child.resource, child.object) in deleted for child in children):
-            continue
-        own = [child for child in children if seen.made_by_operator(child)]
-        lives = Counter((child.resource, child.object) for child in own)
-        parent = seen.known.get(owner)
-        for child in own:
-            at = deleted.get((child.resource, child.object))
-            if at is None or lives[child.resource, child.object] > 1 or parent is None or parent.deleting(at):
-                continue
-            until = min(moment for moment in (parent.marked_at, parent.gone_at(), seen.end) if moment is not None) - 1
-            for other in own:
-                together = other.object == child.object and abs(other.begun - child.begun) < _TOGETHER_NS
-                if together and other.resource != child.resource and until - at >= _LATER_NS:
-                    stayed = other.exists(until) and (other.resource, other.object) not in deleted
-                    if stayed and not other.deleting(until):
-                        left[child.resource, other.resource].append(other)
+        if (parent := seen.known.get(owner)) is not None:
+            for child, other in _left_parts(seen, parent, children, deleted):
+                left[child.resource, other.resource].append(other)
     for (gone, resource), found in left.items():
         if len(found) >= _FEW_OWNERS:
             yield Finding(
@@ -96,6 +83,30 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
                 evidence=("their owner was not being deleted, and they were still there when it was",),
                 check=f'phase.milestone(…, conditions.count("{resource}", …))',
             )
+
+
+def _left_parts(
+    seen: Observed, parent: Life, children: Sequence[Life], deleted: Mapping[tuple[str, ObjectId], int]
+) -> Iterator[tuple[Life, Life]]:
+    """Yield (child, other) for each child that the operator deleted and another of its name that stayed."""
+    if not any((child.resource, child.object) in deleted for child in children):
+        return
+    own = [child for child in children if seen.made_by_operator(child)]
+    lives = Counter((child.resource, child.object) for child in own)
+    until = parent.stays_until(seen.end)
+    stayed = [
+        other
+        for other in own
+        if other.exists(until) and not other.deleting(until) and (other.resource, other.object) not in deleted
+    ]
+    for child in own:
+        at = deleted.get((child.resource, child.object))
+        if at is None or parent.deleting(at) or until - at < _LATER_NS or lives[child.resource, child.object] > 1:
+            continue
+        for other in stayed:
+            together = other.object == child.object and abs(other.begun - child.begun) < _TOGETHER_NS
+            if together and other.resource != child.resource:
+                yield child, other
 
 
 def _select_nothing(seen: Observed) -> Iterator[Finding]:
@@ -130,7 +141,7 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
                 severity="defect",
                 text=f"{len(found):,} services of {resource} select no pod: no EndpointSlice of theirs was updated,"
                 f" although {len(later):,} pods of the same owners became Ready after them",
-                evidence=("/".join(filter(None, found[0][0].object)),),
+                evidence=(shown(found[0][0].object),),
             )
 
 

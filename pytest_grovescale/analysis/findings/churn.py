@@ -21,8 +21,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 
-from ..result import Finding
-from .evidence import Life
+from ..result import Finding, Severity
+from .evidence import Life, shown
 from .observed import AGAIN, Observed
 
 ID = "churn"
@@ -51,36 +51,37 @@ def findings(seen: Observed) -> Iterator[Finding]:
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
         who = {life.uid: deleters.get((resource, life.name), deleters.get((resource, ""), "")) for life in gone}
-        by_collector = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
-        by_operator = [life for life in gone if who[life.uid] == seen.operator]
-        for found, collected in ((by_collector, True), (by_operator, False)):
-            few = [life for life in found if _is_surplus(seen, life)] if not collected else []
-            enough = len(found) >= _LEAST and len(found) >= (_SHARE if collected else _SHARE_OF_SURPLUS) * len(own)
-            if not enough and len(few) < _FEW:
-                continue
-            if collected:
-                unowned.add(resource)
+        collected = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
+        if len(collected) >= max(_LEAST, _SHARE * len(own)):
+            unowned.add(resource)
             why = "the garbage collector removed them, since their owner does not exist"
-            itself = "it deleted them itself"
-            if not enough:
-                found = few
-                itself += ", moments after it had made them: it decides by a cache that is behind"
-            yield Finding(
-                id=ID,
-                severity="defect" if collected else "waste",
-                text=f"{len(found):,} of {len(own):,} {resource} that the operator made were deleted again while"
-                f" nothing else changed: {why if collected else itself}",
-                evidence=(_names(found),),
-                check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
-            )
+            yield _made_for_nothing(resource, collected, of=len(own), why=why, severity="defect")
+        by_operator = [life for life in gone if who[life.uid] == seen.operator]
+        surplus = [life for life in by_operator if _is_surplus(seen, life)]
+        if len(by_operator) >= max(_LEAST, _SHARE_OF_SURPLUS * len(own)):
+            yield _made_for_nothing(resource, by_operator, of=len(own), why="it deleted them itself", severity="waste")
+        elif len(surplus) >= _FEW:
+            why = "it deleted them itself, moments after it had made them: it decides by a cache that is behind"
+            yield _made_for_nothing(resource, surplus, of=len(own), why=why, severity="waste")
 
     # What is made again all the time is made for owners that go, too.
     yield from _of_owners_that_go(seen, unowned)
 
 
+def _made_for_nothing(resource: str, lives: list[Life], *, of: int, why: str, severity: Severity) -> Finding:
+    return Finding(
+        id=ID,
+        severity=severity,
+        text=f"{len(lives):,} of {of:,} {resource} that the operator made were deleted again while nothing else"
+        f" changed: {why}",
+        evidence=(_names(lives),),
+        check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
+    )
+
+
 def _is_surplus(seen: Observed, life: Life) -> bool:
     """Return whether an object was deleted moments after it was made, by its maker, while its owner stayed."""
-    owner, gone = seen.known.get(life.owner or ""), life.marked_at or life.gone_at()
+    owner, gone = seen.known.get(life.owner or ""), life.leaves_at
     stayed = owner is None or not owner.deleting(gone or 0)
     return stayed and gone is not None and gone - life.begun < _MOMENTS_NS
 
@@ -159,8 +160,8 @@ def _ended(life: Life) -> bool:
 
 
 def _names(lives: list[Life]) -> str:
-    often, number = Counter((life.namespace, life.name) for life in lives).most_common(1)[0]
+    often, number = Counter(life.object for life in lives).most_common(1)[0]
     if number > 1:
-        return f"{'/'.join(often)}: {number:,} times".lstrip("/")
-    shown = ", ".join(f"{life.namespace}/{life.name}".lstrip("/") for life in lives[:_SHOWN])
-    return shown + (f" and {len(lives) - _SHOWN:,} more" if len(lives) > _SHOWN else "")
+        return f"{shown(often)}: {number:,} times"
+    named = ", ".join(shown(life.object) for life in lives[:_SHOWN])
+    return named + (f" and {len(lives) - _SHOWN:,} more" if len(lives) > _SHOWN else "")

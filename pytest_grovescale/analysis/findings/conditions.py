@@ -16,12 +16,12 @@ objects.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
-from .evidence import Life
+from .evidence import Life, shown
 from .observed import QUIET_NS, Observed
 
 ID = "conditions"
@@ -42,10 +42,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with a condition that returns, and one for its times of transition."""
     if not seen.operator or not seen.log_whole:
         return
-    written = {
-        one.resource for one in seen.requests if one.changes and (one.subresource == "status" or one.verb == "update")
-    }
-    for resource in sorted(written & set(seen.lives)):
+    for resource in sorted(seen.status_written & set(seen.lives)):
         lives = [life for life in seen.lives[resource] if len(life.events) > _OBJECTS - 1 and seen.own_updates(life)]
         yield from _flapping(seen, resource, lives)
         yield from _moved(seen, resource, lives)
@@ -73,7 +70,7 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
         text=f"{path} of {len(found):,} {resource} goes back to a value that it had before"
         + (f", up to {times:,} times," if times > 1 else "")
         + f" although nothing else changed: back to {back}",
-        evidence=(f"{life.namespace}/{life.name}".lstrip("/"), *([f"so do {', '.join(others[:3])}"] if others else [])),
+        evidence=(shown(life.object), *([f"so do {', '.join(others[:3])}"] if others else [])),
         check=f"phase.milestone(…, workload.status({path.rpartition('.')[2]}=…))",
     )
 
@@ -130,35 +127,39 @@ def _reasons(seen: Observed, life: Life) -> list[int]:
 
 
 def _falling(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
-    """Yield the counts with the name of a kind that fell although no object of the kind went, or was changed."""
-    kinds = {of.partition(".")[0]: of for of in seen.lives}
-    applied = seen.workload_applied
+    """Yield the first count with the name of a kind that fell although no object of the kind went, or was changed."""
+    if (applied := seen.workload_applied) is None:
+        return
+    kinds = {f"status.{of.partition('.')[0]}": of for of in seen.lives}
     for life in lives:
-        counts: dict[str, tuple[int, int]] = {}
-        for event in life.events:
-            if event.at >= (seen.workload_deleted or seen.end):
-                break
-            for path, value in event.numbers.items():
-                kind = kinds.get(path.removeprefix("status.").lower(), "")
-                if not kind or not path.startswith("status.") or not isinstance(value, int):
-                    continue
-                before, since = counts.get(path, (value, event.at))
-                counts[path] = value, event.at
-                if (
-                    value >= before
-                    or applied is None
-                    or since < applied
-                    or _went(seen, kind, since - QUIET_NS, event.at)
-                ):
-                    continue
-                yield Finding(
-                    id=ID,
-                    severity="defect",
-                    text=f"{path} of {resource} {life.name} fell from {before:,} to {value:,} although no object of"
-                    f" {kind} went: writers that read it and write it back overwrite each other's number",
-                    evidence=("a count of what is there does not depend on the number before",),
-                )
-                return
+        for path, before, value in _falls(seen, life, kinds, applied):
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{path} of {resource} {life.name} fell from {before:,} to {value:,} although no object of"
+                f" {kinds[path.lower()]} went: writers that read it and write it back overwrite each other's number",
+                evidence=("a count of what is there does not depend on the number before",),
+            )
+            return
+
+
+def _falls(seen: Observed, life: Life, kinds: Mapping[str, str], applied: int) -> Iterator[tuple[str, int, int]]:
+    """Yield (path, number before, number) of each fall without a reason since the workload was applied.
+
+    ``kinds``: the field with the name of a kind, in lower case → the kind.
+    """
+    counts: dict[str, tuple[int, int]] = {}
+    for event in life.events:
+        if event.at >= (seen.workload_deleted or seen.end):
+            return
+        for path, value in event.numbers.items():
+            kind = kinds.get(path.lower())
+            if kind is None or not isinstance(value, int):
+                continue
+            before, since = counts.get(path, (value, event.at))
+            counts[path] = value, event.at
+            if value < before and since >= applied and not _went(seen, kind, since - QUIET_NS, event.at):
+                yield path, before, value
 
 
 def _went(seen: Observed, kind: str, start: int, end: int) -> bool:

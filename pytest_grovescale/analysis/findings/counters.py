@@ -43,7 +43,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         family = target.families.get(name)
         if family is None or family.type != "counter" or name.startswith(LIBRARIES) or _QUALIFIED.search(name):
             continue
-        grown[name] = grown.get(name, 0.0) + (target.value(series, last) or 0.0) - (target.value(series, first) or 0.0)
+        grown[name] = grown.get(name, 0.0) + target.grown(series, first, last)
     begin, end = target.moments[first].at, target.moments[last].at
     for name, number in sorted(grown.items()):
         words = name.lower().split("_")

@@ -13,12 +13,12 @@ there before; what is not there at all counts for kinds whose objects a watch wi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from statistics import median
 
 from ..audit_times import namespace_of
 from ..result import Finding
-from .evidence import Life
+from .evidence import Life, shown
 from .observed import Observed
 
 ID = "creation-order"
@@ -32,17 +32,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     late: dict[tuple[str, str], list[tuple[float, Life]]] = defaultdict(list)
     never: dict[tuple[str, str], list[tuple[str, Life]]] = defaultdict(list)
-    by_name: dict[str, Mapping[tuple[str, str], Sequence[Life]]] = {}
     for resource, lives in sorted(seen.lives.items()):
         for life in lives:
-            needs = life.events[0].needs
-            if not needs or life.events[0].initial or not seen.made_by_operator(life):
+            first = life.events[0]
+            if not first.needs or first.initial or not seen.made_by_operator(life):
                 continue
-            for need in needs:
+            for need in first.needs:
                 kind, _, name = need.partition("/")
-                if kind not in by_name:
-                    by_name[kind] = _by_name(seen, kind)
-                those = by_name[kind].get((life.namespace, name), ())
+                those = seen.of_name.get((kind, (life.namespace, name)), ())
                 if not those and _is_shown(seen, kind, life):
                     never[resource, kind].append((name, life))
                 elif those and all(_came_after(one, life) for one in those) and seen.made_by_operator(those[0]):
@@ -55,7 +52,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 severity="defect",
                 text=f"the operator made {len(found):,} {resource} before the {kind} that they cannot start without"
                 f" ({seconds * 1e3:,.0f} ms before, median): a kubelet that does not find them tries again later",
-                evidence=("/".join(filter(None, found[0][1].object)),),
+                evidence=(shown(found[0][1].object),),
             )
     for (resource, kind), missing in never.items():
         if len(missing) >= _LEAST:
@@ -67,13 +64,6 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 f" {life.name}",
                 evidence=("simulated nodes start such pods; a kubelet does not",),
             )
-
-
-def _by_name(seen: Observed, kind: str) -> Mapping[tuple[str, str], Sequence[Life]]:
-    found: dict[tuple[str, str], list[Life]] = defaultdict(list)
-    for life in seen.lives.get(kind, ()):
-        found[life.object].append(life)
-    return found
 
 
 def _is_shown(seen: Observed, kind: str, life: Life) -> bool:

@@ -22,6 +22,12 @@ FOREIGN_FINALIZERS = ("foregroundDeletion", "orphan")
 ObjectId = tuple[str, str]
 """Namespace and name."""
 
+
+def shown(of: ObjectId) -> str:
+    """Return an object's namespace and name as evidence names it: ``default/web``, ``node-1``."""
+    return "/".join(filter(None, of))
+
+
 _LIMITED = 0.05
 
 _NOTHING: Mapping[str, str | int] = MappingProxyType({})
@@ -223,6 +229,16 @@ class Life:
         """Return when it was seen to be gone; None while it exists."""
         last = self.events[-1]
         return last.at if last.change == "deleted" else None
+
+    @property
+    def leaves_at(self) -> int | None:
+        """When it began to go: its deletion was asked for, or it was gone at once; None: it stayed."""
+        return self.gone_at() if self.marked_at is None else self.marked_at
+
+    def stays_until(self, end: int) -> int:
+        """Return the last moment before an end at which it had not begun to go."""
+        leaves = self.leaves_at
+        return (end if leaves is None else min(leaves, end)) - 1
 
     def exists(self, at: int) -> bool:
         """Return whether it existed at a moment."""

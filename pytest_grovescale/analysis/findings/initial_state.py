@@ -30,7 +30,7 @@ from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.records import SETTLED
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
-from .evidence import ObjectId
+from .evidence import ObjectId, shown
 from .observed import QUIET_NS, Observed
 
 ID = "initial-state"
@@ -40,7 +40,7 @@ _GOROUTINES = "go_goroutines"
 
 _PROCESS = {
     "process_open_fds": "open files",
-    "go_goroutines": "goroutines",
+    _GOROUTINES: "goroutines",
     "go_threads": "threads",
     "process_threads": "threads",
     "python_threads": "threads",
@@ -130,7 +130,7 @@ def _asked(seen: Observed) -> Iterator[Finding]:
                 text=f"the operator goes on to {what} that are gone: {len(objects):,} times for"
                 f" {len(set(objects)):,} objects, a second or more after their end; what asks for each of them, also"
                 " while nothing changes, does not end with it",
-                evidence=(_shown_object(objects[0]),),
+                evidence=(shown(objects[0]),),
                 check="noop_reads(max=0)",
             )
 
@@ -154,10 +154,6 @@ def _polls(seen: Observed) -> Iterator[Finding]:
             " does not end with it",
             check="idle_requests(max=0)",
         )
-
-
-def _shown_object(of: ObjectId) -> str:
-    return "/".join(filter(None, of))
 
 
 def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
@@ -345,10 +341,10 @@ def _grown_by_triggers(seen: Observed, target: TargetHistory, series: str) -> tu
     """Return by how much a count grew in phases that only triggered reconciles, and the triggers of the rarest kind."""
     grown, triggers = 0.0, 0
     for span in seen.spans:
-        started, ended = (seen.scrape_at(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
-        if not span.phase.triggers or started is None or ended is None:
+        edges = seen.scrapes_of(span)
+        if not span.phase.triggers or edges is None:
             continue
-        before, after = target.value(series, started), target.value(series, ended)
+        before, after = (target.value(series, scrape) for scrape in edges)
         if before is not None and after is not None:
             grown += after - before
             kinds = Counter(one.resource for one in seen.by_harness(span.start, span.end))

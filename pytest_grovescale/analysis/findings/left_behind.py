@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..result import Finding
-from .evidence import Life
+from .evidence import Life, shown
 from .observed import Observed
 
 ID = "left-behind"
@@ -70,7 +70,7 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
                 severity="note",
                 text=f"{len(late):,} {resource} got their finalizer only after the first of their children was made: of"
                 " one that is deleted in between, nothing is cleaned up",
-                evidence=("/".join(filter(None, late[0].object)),),
+                evidence=(shown(late[0].object),),
             )
 
 
@@ -114,7 +114,7 @@ def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
 
 def _finding(seen: Observed, resource: str, left: list[Life], why: str) -> Finding:
     # One object may be meant to stay, as a cache or a certificate; one for each object of the workload is not.
-    names = ", ".join(f"{life.namespace}/{life.name}".lstrip("/") for life in left[:_SHOWN])
+    names = ", ".join(shown(life.object) for life in left[:_SHOWN])
     more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
     gone = {life.name for lives in seen.lives.values() for life in lives if not life.exists(seen.end)}
     of_workload = len(left) > 1 or any(name and name in left[0].name for name in gone)

@@ -18,9 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-import msgspec
-
-from ..result import Finding
+from ..result import Finding, Severity
 from .evidence import Received, Sent
 from .observed import Observed
 
@@ -85,11 +83,9 @@ def _not_watched(seen: Observed, resource: str, gets: list[Sent]) -> Finding:
     (_, name), most = objects.most_common(1)[0]
     if most > len(gets) / 2:
         did = f"read one of the {resource}, {name}, {most:,} times: a watch, or a copy for a while, would do"
-    else:
-        did = f"read {len(objects):,} {resource} {len(gets):,} times one by one: a watch shows it each change"
-    return msgspec.structs.replace(
-        _finding(seen, "get", resource, did), severity="waste" if most > len(gets) / 2 else "note"
-    )
+        return _finding(seen, "get", resource, did)
+    did = f"read {len(objects):,} {resource} {len(gets):,} times one by one: a watch shows it each change"
+    return _finding(seen, "get", resource, did, "note")
 
 
 def _of_everyone(seen: Observed) -> Iterator[Finding]:
@@ -117,10 +113,10 @@ def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:
     return ", at each scrape of its metrics" if len(lists) >= _LEAST_LISTS and alike >= _AT_SCRAPES else ""
 
 
-def _finding(seen: Observed, verb: str, resource: str, did: str) -> Finding:
+def _finding(seen: Observed, verb: str, resource: str, did: str, severity: Severity = "waste") -> Finding:
     return Finding(
         id=ID,
-        severity="waste",
+        severity=severity,
         text=f"the operator {did}",
         evidence=tuple(_by_phase(seen, verb, resource)),
         check="noop_reads(max=0)",

@@ -55,6 +55,11 @@ class Observed(ObservedObjects):
         """Return the first scrape at an edge: `SETTLED`, ``start:deploy``; None without one."""
         return self._edges.index(edge) if edge in self._edges else None
 
+    def scrapes_of(self, span: Span) -> tuple[int, int] | None:
+        """Return the scrapes at a phase's start and at its end; None without one of them."""
+        start, end = (self.scrape_at(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+        return None if start is None or end is None else (start, end)
+
     @property
     def settled_scrape(self) -> int | None:
         """The scrape after the workload was gone."""
@@ -88,8 +93,7 @@ class Observed(ObservedObjects):
         if self.target is not None:
             for series, controller in self.reconcile_counters.items():
                 if counted(parse(series).labels.get("result", "")):
-                    grown = (self.target.value(series, last) or 0.0) - (self.target.value(series, first) or 0.0)
-                    found[controller] += max(0, round(grown))
+                    found[controller] += max(0, round(self.target.grown(series, first, last)))
         return found
 
     @functools.cached_property
@@ -97,10 +101,8 @@ class Observed(ObservedObjects):
         """Number of reconciles from the first scrape to the last, by the operator's own count; 0 without one."""
         if self.target is None or self.first_scrape is None:
             return 0
-        own = self.reconcile_counters
         first, last = self.first_scrape, len(self.target.moments) - 1
-        grown = ((self.target.value(one, last) or 0) - (self.target.value(one, first) or 0) for one in own)
-        return max(0, round(sum(grown)))
+        return max(0, round(sum(self.target.grown(series, first, last) for series in self.reconcile_counters)))
 
     @functools.cached_property
     def changes_by_others(self) -> list[int]:

@@ -11,7 +11,7 @@ from http import HTTPStatus
 
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
 from ..recording_index import WatchStory
-from .evidence import Life, Touch
+from .evidence import Life, ObjectId, Touch
 from .observed_requests import WORKLOAD, ObservedRequests
 
 
@@ -63,6 +63,15 @@ class ObservedObjects(ObservedRequests):
         return {life.uid: life for lives in self.lives.values() for life in lives}
 
     @functools.cached_property
+    def of_name(self) -> Mapping[tuple[str, ObjectId], Sequence[Life]]:
+        """(resource, object) → the lives of that name, as watches showed them."""
+        found: dict[tuple[str, ObjectId], list[Life]] = defaultdict(list)
+        for resource, lives in self.lives.items():
+            for life in lives:
+                found[resource, life.object].append(life)
+        return found
+
+    @functools.cached_property
     def children(self) -> Mapping[str, Sequence[Life]]:
         """UID → the objects that it owns."""
         found: dict[str, list[Life]] = defaultdict(list)
@@ -95,7 +104,7 @@ class ObservedObjects(ObservedRequests):
                 continue
             resource, _, where = begin.detail.partition(" ")
             namespace, _, name = where.partition("/")
-            touched = (life for life in self.lives.get(resource, ()) if life.object == (namespace, name))
+            touched = self.of_name.get((resource, (namespace, name)), ())
             life = next((life for life in touched if life.exists(begin.at)), None)
             if life is not None and any(one.object == (namespace, name) for one in self.by_harness(begin.at, end.at)):
                 found.append(Touch(life, begin.at, end.at))

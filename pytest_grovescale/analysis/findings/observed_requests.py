@@ -181,6 +181,12 @@ class ObservedRequests:
         return frozenset(one.resource for one in self.all_requests if one.subresource == "status")
 
     @functools.cached_property
+    def status_written(self) -> frozenset[str]:
+        """The resources whose status the operator writes: by itself, or with the whole object."""
+        writes = (one for one in self.requests if one.changes)
+        return frozenset(one.resource for one in writes if one.subresource == "status" or one.verb == "update")
+
+    @functools.cached_property
     def writes_by_object(self) -> Mapping[tuple[str, ObjectId], Sequence[Sent]]:
         """(resource, object) → the successful writes of anyone that name it, in order."""
         found: dict[tuple[str, ObjectId], list[Sent]] = defaultdict(list)

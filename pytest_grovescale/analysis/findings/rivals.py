@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from ..result import Finding
-from .evidence import Life
+from .evidence import Life, shown
 from .observed import Observed
 
 ID = "rival-writers"
@@ -69,7 +69,7 @@ def _taken_back(seen: Observed) -> Iterator[Finding]:
                 severity="defect",
                 text=f"the operator took back an annotation that someone else had written, of {len(undone):,}"
                 f" {resource}: it writes objects as a whole, from an older copy, or removes what it does not know",
-                evidence=(f"{undone[0].namespace}/{undone[0].name}".lstrip("/"),),
+                evidence=(shown(undone[0].object),),
             )
 
 
@@ -130,6 +130,6 @@ def _finding(seen: Observed, path: str, objects: int, times: int, most: Life) ->
         id=ID,
         severity="defect",
         text=f"{path} of {objects:,} {most.resource} goes back and forth between values: {who}",
-        evidence=(f"{most.namespace}/{most.name}: back to the value before {times:,} times".lstrip("/"),),
+        evidence=(f"{shown(most.object)}: back to the value before {times:,} times",),
         check="noop_writes(max=0)",
     )

@@ -62,12 +62,9 @@ _NOT_READY_PHASES = frozenset(
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind and field of the status that is wrong in the longest idle window."""
-    written = {
-        one.resource for one in seen.requests if one.changes and (one.subresource == "status" or one.verb == "update")
-    }
     found: dict[tuple[str, str], tuple[Window, list[str]]] = {}
     for window in [*seen.idle_windows, *seen.stalls]:
-        for resource in sorted(written & set(seen.lives)):
+        for resource in sorted(seen.status_written & set(seen.lives)):
             for field, wrong in _wrong(seen, resource, window).items():
                 found.setdefault((resource, field), (window, wrong))
     for (resource, field), (window, wrong) in found.items():
@@ -79,17 +76,17 @@ def findings(seen: Observed) -> Iterator[Finding]:
             evidence=tuple(wrong[1:_SHOWN]),
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
         )
-    yield from _unobserved(seen, written, {resource for resource, field in found if field == _GENERATION[1]})
-    yield from _ahead(seen, written)
-    yield from _behind(seen, written)
+    yield from _unobserved(seen, {resource for resource, field in found if field == _GENERATION[1]})
+    yield from _ahead(seen)
+    yield from _behind(seen)
 
 
-def _unobserved(seen: Observed, written: set[str], known: set[str]) -> Iterator[Finding]:
+def _unobserved(seen: Observed, known: set[str]) -> Iterator[Finding]:
     """Yield the kinds whose status was written after a new generation, and never observed it, up to their end."""
-    for resource in sorted(written & set(seen.lives) - known):
+    for resource in sorted(seen.status_written & set(seen.lives) - known):
         behind: list[str] = []
         for life in seen.lives[resource]:
-            end = min(at for at in (life.marked_at, life.gone_at(), seen.end) if at is not None) - 1
+            end = life.stays_until(seen.end)
             numbers = life.numbers(end)
             wanted, observed = (numbers.get(path) for path in _GENERATION)
             if not (isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted):
@@ -194,9 +191,9 @@ def _contradicts(seen: Observed, life: Life, window: Window) -> Iterator[tuple[s
             yield path, f"{life.name} says {value}, and its {len(pods):,} pods are Ready, as many as its spec wants"
 
 
-def _behind(seen: Observed, written: set[str]) -> Iterator[Finding]:
+def _behind(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind whose status follows changes of its children late, by a kind not watched."""
-    for resource in sorted(written & set(seen.lives)):
+    for resource in sorted(seen.status_written & set(seen.lives)):
         waits: dict[str, list[float]] = defaultdict(list)
         for life in seen.lives[resource]:
             for kind, seconds in _followed(seen, life):
@@ -245,9 +242,9 @@ def _says_ready(path: str) -> bool:
     return _READY_NAME.search(path.removeprefix("status.")) is not None
 
 
-def _ahead(seen: Observed, written: set[str]) -> Iterator[Finding]:
+def _ahead(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind that was called ready before any pod below it was."""
-    for resource in sorted(written & set(seen.lives)):
+    for resource in sorted(seen.status_written & set(seen.lives)):
         early: dict[str, list[tuple[float, str]]] = defaultdict(list)
         for life in seen.lives[resource]:
             # One that is made while the workload goes has the status of the children that its namesake left.

@@ -28,7 +28,7 @@ from typing import NamedTuple
 from ... import durations
 from ...recording.records import Difference, DifferenceKind
 from ..result import Finding
-from .evidence import Life, Sent
+from .evidence import Life, Sent, shown
 from .observed import Observed
 
 ID = "wasted-writes"
@@ -91,7 +91,7 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
                 severity="waste",
                 text=f"the operator writes {len(objects):,} {resource} {often:.0f} times in a row (mostly {what}), with"
                 " nothing new in between: one write would do",
-                evidence=(f"{'/'.join(filter(None, life.object))}: {len(chain):,} writes within {took:,.0f} ms",),
+                evidence=(f"{shown(life.object)}: {len(chain):,} writes within {took:,.0f} ms",),
                 check="api_requests(phase=…, max=…)",
             ),
         )
@@ -179,8 +179,9 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
         key = life.object
         if not seen.own_updates(life) or not life.complete or names[key] > 1 or life.begun < seen.begin:
             continue
-        ends = [at for at in (life.marked_at, life.gone_at()) if at is not None and at < seen.end]
-        leaving = min(ends, default=None)
+        leaving = life.leaves_at
+        if leaving is not None and leaving >= seen.end:
+            leaving = None
         own = [
             one
             for one in seen.writes_by_object[resource, key]

@@ -120,17 +120,17 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
     target = seen.target
     for span in seen.spans:
         cpu = span.cpu(OPERATOR)
-        start, end = (seen.scrape_at(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+        edges = seen.scrapes_of(span)
         if not span.triggers or cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
             continue
-        if target is None or start is None or end is None:
+        if target is None or edges is None:
             continue
         explained = (cpu.cores + seen.under_way(span)) * span.phase.seconds + (cpu.waiting_s or 0.0)
         grown: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for series in target.series:
             family, _, part = parse(series).name.rpartition("_")
             if part in ("sum", "count") and _RECONCILE_TIME.search(family):
-                grown[family][part] += (target.value(series, end) or 0.0) - (target.value(series, start) or 0.0)
+                grown[family][part] += target.grown(series, *edges)
         for family, by in sorted(grown.items()):
             held = by["sum"] - explained
             if (

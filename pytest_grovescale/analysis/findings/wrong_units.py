@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ...exposition.families import LIBRARIES, parse
+from ..metrics.history import TargetHistory
 from ..result import Finding
 from .observed import Observed
 
@@ -33,15 +34,6 @@ _WAITS = re.compile(
 """Parts of names of times that objects wait for something, each of many at once."""
 
 
-def _reconciled_s(seen: Observed, first: int, last: int) -> float:
-    """Return how long all reconciles took between two scrapes, s; 0 where that is not served."""
-    target = seen.target
-    if target is None:
-        return 0.0
-    times = [one for one in target.series if parse(one).name == _RECONCILES]
-    return sum((target.value(one, last) or 0.0) - (target.value(one, first) or 0.0) for one in times)
-
-
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each family of durations whose mean is longer than the run."""
     target, first = seen.target, seen.first_scrape
@@ -52,27 +44,34 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for series in target.series:
         family, _, part = parse(series).name.rpartition("_")
         if part in ("sum", "count") and family.endswith(_UNIT) and not family.startswith(LIBRARIES):
-            totals[family][part] += (target.value(series, last) or 0.0) - (target.value(series, first) or 0.0)
+            totals[family][part] += target.grown(series, first, last)
     seconds = (target.moments[last].at - target.moments[first].at) / 1e9
+    reconciled = _reconciled_s(target, first, last)
     for family, grown in sorted(totals.items()):
-        if (most := _reconciled_s(seen, first, last)) and not _WAITS.search(family):
-            too_long = grown["count"] >= _MANY and grown["sum"] > _TIMES * max(most, seconds)
-            if too_long and grown["sum"] / grown["count"] <= seconds:
-                yield Finding(
-                    id=ID,
-                    severity="defect",
-                    text=f"{family} sums to {grown['sum']:,.0f} s in a run of {seconds:,.0f} s, and all reconciles took"
-                    f" {most:,.3g} s: it is observed in another unit, perhaps milliseconds",
-                    evidence=(f"{grown['count']:,.0f} observations, {grown['sum'] / grown['count']:,.3g} s each",),
-                    check=f'histogram_buckets(family="{family}")',
-                )
-                continue
-        mean = grown["sum"] / grown["count"] if grown["count"] >= _LEAST else 0.0
+        number, total = grown["count"], grown["sum"]
+        if number < _LEAST:
+            continue
+        mean = total / number
+        too_much = number >= _MANY and reconciled and total > _TIMES * max(reconciled, seconds)
         if mean > seconds:
             yield Finding(
                 id=ID,
                 severity="defect",
-                text=f"{family} has a mean of {mean:,.0f} s over {grown['count']:,.0f} observations, in a run of"
+                text=f"{family} has a mean of {mean:,.0f} s over {number:,.0f} observations, in a run of"
                 f" {seconds:,.0f} s: it is observed in another unit, perhaps milliseconds",
                 check=f'histogram_buckets(family="{family}")',
             )
+        elif too_much and not _WAITS.search(family):
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{family} sums to {total:,.0f} s in a run of {seconds:,.0f} s, and all reconciles took"
+                f" {reconciled:,.3g} s: it is observed in another unit, perhaps milliseconds",
+                evidence=(f"{number:,.0f} observations, {mean:,.3g} s each",),
+                check=f'histogram_buckets(family="{family}")',
+            )
+
+
+def _reconciled_s(target: TargetHistory, first: int, last: int) -> float:
+    """Return how long all reconciles took between two scrapes, s; 0 where that is not served."""
+    return sum(target.grown(one, first, last) for one in target.series if parse(one).name == _RECONCILES)

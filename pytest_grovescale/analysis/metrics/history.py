@@ -141,6 +141,10 @@ class TargetHistory:
         """Return every series that was ever served."""
         return list(self._changes)
 
+    def grown(self, series: str, first: int, last: int) -> float:
+        """Return by how much a series grew between two scrapes; one that was not served counts as zero."""
+        return (self.value(series, last) or 0.0) - (self.value(series, first) or 0.0)
+
     def families_at(self, scrape: int) -> Mapping[str, Family]:
         """Return the families by name, with their types at a scrape."""
         position = bisect.bisect_right(self._before, scrape, key=lambda before: before[0])
