@@ -346,30 +346,30 @@ class _Lines:
         """Whether the bytes so far end with the end of a frame, and that with the end of a line."""
         self._begin = b""
         """The first bytes, until there are enough of them to tell a frame from plain lines."""
-        self._frame: zstd.ZstdDecompressor | None = None
-        self._plain = False
+        self._plain: bool | None = None
+        """None: not yet known."""
+        self._frame = zstd.ZstdDecompressor()
         self.rest = b""
         """What is read of a line whose end is not."""
 
     def of(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the lines that end in the next bytes of a file. Raises zstd.ZstdError, after the lines before."""
-        if self._frame is None and not self._plain:
+        if self._plain is None:
             chunk = self._begin + chunk
-            self._plain = not _MAGIC.startswith(chunk[: len(_MAGIC)])
-            if not self._plain and len(chunk) < len(_MAGIC):
+            if len(chunk) < len(_MAGIC) and _MAGIC.startswith(chunk):
                 self._begin = chunk
                 return
-            self._frame = zstd.ZstdDecompressor()
+            self._plain = not chunk.startswith(_MAGIC)
         if self._plain:
             yield from self._split(chunk)
             return
         while chunk:
-            if self._frame is None or self._frame.eof:
+            if self._frame.eof:
                 self._frame = zstd.ZstdDecompressor()
             text = self._frame.decompress(chunk)
             chunk = self._frame.unused_data if self._frame.eof else b""
             yield from self._split(text)
-        self.whole = self._frame is not None and self._frame.eof and not self.rest
+        self.whole = self._frame.eof and not self.rest
 
     def _split(self, text: bytes) -> Iterator[bytes]:
         *whole, rest = text.split(b"\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -94,7 +93,7 @@ def _all_sources(spec: _PodSpec) -> Iterator[_Sources]:
 
 
 def _names(sources: _Sources) -> Iterator[str]:
-    found: list[tuple[str, Any]] = [
+    found = (
         ("configmaps", sources.config_map),
         ("configmaps", sources.config_map_ref),
         ("configmaps", sources.config_map_key_ref),
@@ -102,8 +101,7 @@ def _names(sources: _Sources) -> Iterator[str]:
         ("secrets", sources.secret_ref),
         ("secrets", sources.secret_key_ref),
         ("persistentvolumeclaims", sources.persistent_volume_claim),
-    ]
+    )
     for resource, one in found:
-        name = one and (one.name or one.secret_name or one.claim_name)
-        if name and not one.optional:
+        if one is not None and not one.optional and (name := one.name or one.secret_name or one.claim_name):
             yield f"{resource}/{name}"

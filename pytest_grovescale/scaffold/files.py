@@ -98,9 +98,9 @@ def plan(facts: Facts) -> Plan:
 def _as_pods(facts: Facts) -> Program:
     """Return an operator that runs as the Deployment of its manifests, for a project without sources."""
     deployments = list(dict.fromkeys(found.file for found in facts.of_kind("Deployment")))
+    unfound = interpreted.not_found(facts)
     if not deployments:
-        unfound = interpreted.not_found(facts)
-        why = "".join(f"; {message}" for message in (*([unfound] if unfound else []), *facts.unrendered.values()))
+        why = "".join(f"; {message}" for message in (unfound, *facts.unrendered.values()) if message)
         raise DefinitionError(
             f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no program"
             f" in Python or for node that a Dockerfile or a Deployment starts, no Deployment{why}",
@@ -109,12 +109,11 @@ def _as_pods(facts: Facts) -> Program:
         )
     if KUSTOMIZED in facts.files:
         deployments = [str(PurePosixPath(KUSTOMIZED).parent)]
-    why = interpreted.not_found(facts)
     return Program(
         language="pods",
         command=(),
         manifests=tuple(deployments),
-        guesses={"pod": (why,)} if why else {},
+        guesses={"pod": (unfound,)} if unfound else {},
         text="",
     )
 
