@@ -77,7 +77,8 @@ async def write_credentials(client: Client, definition: OperatorDefinition, acce
         insecure=access.insecure,
         proxy=access.proxy,
         namespace=namespace,
-        token_file=str(token_file),
+        # The token itself: Java's client of fabric8 reads no tokenFile, and would ask as system:anonymous.
+        token=fresh,
     )
     write_private(kubeconfig, to_kubeconfig(own, name=definition.name))
     return kubeconfig

@@ -35,8 +35,10 @@ _OWN_NAMESPACE = re.compile(r"(MY_|SYSTEM_)?(POD|OPERATOR|CONTROLLER|MANAGER|OWN
 _ASKED = re.compile(
     r"(?:Getenv|LookupEnv|getenv|environ\.get)\(\s*[\"'](\w+)[\"']"
     r"|(?:environ|process\.env)\[[\"'](\w+)[\"']\]|process\.env\.(\w+)"
+    r"|\benv::var(?:_os)?\(\s*\"(\w+)\"|#\[(?:arg|clap)\([^\]]*?\benv\s*=\s*\"(\w+)\""
+    r"|getenv\(\)\s*\.\s*get(?:OrDefault)?\(\s*\"(\w+)\"|GetEnvironmentVariable\(\s*\"(\w+)\""
 )
-"""A variable that a program reads: in Go, Python, JavaScript."""
+"""A variable that a program reads: in Go, Python, JavaScript, Rust, Java, C#."""
 
 
 class Container(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,9 +125,18 @@ def _container(one: Object, file: str) -> Container:
         env=tuple(one.get("env") or []),
         readiness=str(get.get("path", "")),
         probe_port=probed if isinstance(probed, int) else ports.get(str(probed), 0),
-        metrics_port=next((number for name, number in ports.items() if "metrics" in name), 0),
+        metrics_port=next((number for name, number in ports.items() if "metrics" in name), _metrics_variable(one)),
         file=file,
     )
+
+
+def _metrics_variable(one: Object) -> int:
+    """Return the port that a variable of a container names as that of its metrics; 0 without one."""
+    for item in one.get("env") or []:
+        found = re.fullmatch(r"(?:[\w.\[\]:]*:)?(\d+)", str(item.get("value", "")))
+        if found and (role(str(item.get("name", ""))) or ("",))[0] == METRICS:
+            return int(found[1])
+    return 0
 
 
 def environment(facts: Facts, given: Container, source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
@@ -160,6 +171,17 @@ def environment(facts: Facts, given: Container, source: str, guesses: dict[str, 
         if address := port_value(*named, default=value):
             env[variable] = address
     return env
+
+
+def only_address(source: str) -> str:
+    """Return the variable that names where a program listens, ``PORT``; empty without one, or with several."""
+    asked = {name for names in _ASKED.findall(source) for name in names if name}
+    found = [
+        name
+        for name in asked
+        if words_of(name) <= _ADDRESS | _SERVER and words_of(name) & _ADDRESS - {"host", "endpoint"}
+    ]
+    return found[0] if len(found) == 1 else ""
 
 
 def plain(text: str) -> str:

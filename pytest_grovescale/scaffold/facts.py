@@ -13,10 +13,16 @@ from ..operator.manifest_sources import DEFAULT_NAMESPACE, Release, render_chart
 from ..operator.manifests import Object, parse
 
 _NOT_ENTERED = {"vendor", "node_modules", "testdata", "third_party", "bin", "dist", "build", "reports", "venv", "hack"}
+_NOT_ENTERED |= {"obj", "target"}
 """Names of folders with other projects, tests, and generated files. `dist` holds what `config` does, rendered."""
 _OF_TESTS = {"test", "tests", "e2e"}
 _NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
-_SUFFIXES = {".go", ".py", ".js", ".mjs", ".cjs", ".yaml", ".yml", ".json", ".toml", ".txt"}
+_NAMES |= {"pom.xml", "mvnw", "gradlew", "build.gradle", "settings.gradle"}
+_SUFFIXES = {".go", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rs", ".java", ".kt", ".cs"}
+_SUFFIXES |= {".yaml", ".yml", ".json", ".toml", ".txt", ".kts", ".properties", ".csproj"}
+OUTPUTS = ("target/", "build/")
+_GENERATED = ("target/classes/META-INF/fabric8", "target/kubernetes", "build/classes/java/main/META-INF/fabric8")
+"""Folders in a build's output where Java's tools write CustomResourceDefinitions (fabric8's crd-generator, Quarkus)."""
 YAML = (".yaml", ".yml", ".json")
 KUSTOMIZED = "config/default/kustomization.yaml"
 """kubebuilder's installation as a whole."""
@@ -69,7 +75,9 @@ class Facts(msgspec.Struct, frozen=True):
         return {
             path: text
             for path, text in self.files.items()
-            if path.endswith(suffix) and not path.endswith(f"_test{suffix}") and not _is_test(path)
+            if path.endswith(suffix)
+            and not path.endswith((f"_test{suffix}", f".test{suffix}", f".spec{suffix}"))
+            and not _is_test(path)
         }
 
 
@@ -136,13 +144,15 @@ def _texts(root: Path, inner: list[str]) -> Iterator[tuple[str, str]]:
     count = 0
     for folder, folders, names in os.walk(root):
         here = Path(folder)
-        entered = sorted(name for name in folders if not name.startswith(".") and name not in _NOT_ENTERED)
+        # Rust has sources in src/bin.
+        left_out = _NOT_ENTERED - {"bin"} if here.name == "src" else _NOT_ENTERED
+        entered = sorted(name for name in folders if not name.startswith(".") and name not in left_out)
         own = [name for name in entered if not _is_project(here / name)]
         inner += [(here / name).relative_to(root).as_posix() for name in entered if name not in own]
         folders[:] = [name for name in own if not (here / name / "pyvenv.cfg").is_file()]
-        for name in sorted(names):
-            file = here / name
-            if name not in _NAMES and file.suffix not in _SUFFIXES:
+        generated = [path for inner_folder in _GENERATED for path in (here / inner_folder).glob("*.yml")]
+        for file in (*sorted(here / name for name in names), *sorted(generated)):
+            if file.name not in _NAMES and file.suffix not in _SUFFIXES:
                 continue
             count += 1
             if count > _MOST_FILES:

@@ -6,6 +6,7 @@ Pure: facts in, files out. A guess is a comment that begins with ``guess:`` in t
 from __future__ import annotations
 
 import re
+import shlex
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -17,9 +18,9 @@ import yaml
 from ..errors import DefinitionError
 from ..operator.manifests import CRD, Object
 from ..operator.schema import NAME
-from . import custom_resources, deployment, interpreted, program
+from . import compiled, custom_resources, deployment, interpreted, program
 from .custom_resources import CustomResource, Reference, Sample
-from .facts import KUSTOMIZED, UP, YAML, Facts
+from .facts import KUSTOMIZED, OUTPUTS, UP, YAML, Facts
 from .first_test import first_test, owned_kinds
 from .program import Program
 from .rbac import rbac
@@ -67,7 +68,13 @@ def plan(facts: Facts) -> Plan:
     resources = custom_resources.custom_resources(facts)
     if not resources:
         raise _nothing_defined(facts)
-    found = program.go_program(facts) or interpreted.interpreted_program(facts) or _as_pods(facts)
+    found = (
+        program.go_program(facts)
+        or interpreted.interpreted_program(facts)
+        or compiled.compiled_program(facts)
+        or interpreted.unstarted_program(facts)
+        or _as_pods(facts)
+    )
     ordered = _ordered(facts, resources, found)
     samples = {resource.kind: custom_resources.sample(facts, resource) for resource in ordered}
     with_samples = {resource.kind: (resource, samples[resource.kind]) for resource in ordered}
@@ -87,7 +94,7 @@ def plan(facts: Facts) -> Plan:
             )
             for resource in ordered
         ),
-        File(WORKFLOW, _workflow(found, command)),
+        File(WORKFLOW, _workflow(found, command, [resource.file for resource in resources])),
         File(".gitignore", "".join(f"{line}\n" for line in _ignored(facts, found)), appended=True),
     ]
     installed = _installed(found) if found.language == "python" else ""
@@ -102,13 +109,20 @@ def _as_pods(facts: Facts) -> Program:
     if not deployments:
         why = "".join(f"; {message}" for message in (unfound, *facts.unrendered.values()) if message)
         raise DefinitionError(
-            f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no program"
-            f" in Python or for node that a Dockerfile or a Deployment starts, no Deployment{why}",
+            f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no"
+            " Cargo.toml, pom.xml, build.gradle or .csproj of a program, no program in Python or for node that"
+            f" package.json, a Dockerfile or a Deployment starts, no Deployment{why}",
             next_step="Name the folder with its sources, or with its manifests"
-            + (f": grovescale init {facts.inner[0]}" if facts.inner else "."),
+            + (f": grovescale init {facts.inner[0]}" if facts.inner else ".")
+            + f" Of another language: write {FOLDER}/operator.yaml with build: and command: (docs/operators.md).",
         )
     if KUSTOMIZED in facts.files:
         deployments = [str(PurePosixPath(KUSTOMIZED).parent)]
+    started = next((start for start in deployment.starts(facts) if start.file.endswith("file")), None)
+    if started and not unfound:
+        instead = f"build: [make, build] and command: [bin/{PurePosixPath(started.words[0]).name}]"
+        words = shlex.join(started.words)
+        unfound = f"{started.file} starts {words}: as a process it needs no kind cluster, by {instead}"
     return Program(
         language="pods",
         command=(),
@@ -125,6 +139,8 @@ def _nothing_defined(facts: Facts) -> DefinitionError:
             f"{facts.name}: PROJECT lists {', '.join(kinds)}, but no CustomResourceDefinition is in this folder",
             next_step="Generate them first: make manifests",
         )
+    if writes := compiled.lacks_crds(facts):
+        return DefinitionError(f"{facts.name}: no CustomResourceDefinition is in this folder", next_step=writes)
     return DefinitionError(
         f"{facts.name}: no CustomResourceDefinition is in this folder",
         next_step=f"Name the folder of an operator's project: grovescale init {(*facts.inner, 'FOLDER')[0]}",
@@ -168,6 +184,8 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
     if found.secure_metrics:
         metrics |= {"token": True, "insecure_skip_verify": True}
     guesses["rbac"] = of_rights
+    if any(resource.file.startswith(OUTPUTS) for resource in resources):
+        guesses["crds"] = [f"made by its build: where they are not there yet, {shlex.join(found.build)}"]
     fields: dict[str, Any] = {
         "name": _name(facts),
         "build": list(found.build),
@@ -226,15 +244,22 @@ def _folder_of(facts: Facts, file: str) -> str:
     return folder if folder != "." and beside and all(found.file != file for found in beside) else file
 
 
+_NAMES = (
+    ("PROJECT", r"^projectName:\s*(\S+)"),
+    ("go.mod", r"^module\s+(?:\S+/)?(?!v\d+$)([^\s/]+)(?:/v\d+)?$"),
+    ("Cargo.toml", r"^\[package\][^\[]*?^name\s*=\s*[\"']([^\"']+)"),
+    # Its own, which stands behind its parent's.
+    ("pom.xml", r"(?s)\A(?:.*?</parent>)?.*?<artifactId>\s*([^<\s]+)"),
+    ("pyproject.toml", r"^\[project\][^\[]*?^name\s*=\s*[\"']([^\"']+)"),
+    ("package.json", r"\"name\"\s*:\s*\"(?:@[^\"/]*/)?([^\"]+)"),
+)
+"""Files that have the project's name, and where; the first one counts."""
+
+
 def _name(facts: Facts) -> str:
-    """Return the project's name as PROJECT, its module, pyproject.toml or its folder has it, as an operator's name."""
-    listed = re.search(r"^projectName:\s*(\S+)", facts.files.get("PROJECT", ""), re.MULTILINE)
-    module = re.search(r"^module\s+(\S+)", facts.files.get("go.mod", ""), re.MULTILINE)
-    python = re.search(r"^\[project\][^\[]*?^name\s*=\s*[\"']([^\"']+)", facts.files.get("pyproject.toml", ""), re.M)
-    of_python = python[1] if python else facts.name
-    name = listed[1] if listed else PurePosixPath(module[1]).name if module else of_python
-    if module and not listed and re.fullmatch(r"v\d+", name):
-        name = PurePosixPath(module[1]).parent.name
+    """Return the project's name as its own files or its folder have it, as an operator's name."""
+    found = (re.search(pattern, facts.files.get(file, ""), re.MULTILINE) for file, pattern in _NAMES)
+    name = next((next(filter(None, match.groups())) for match in found if match), facts.name)
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:52].strip("-")
     return plain if NAME.fullmatch(plain) else "operator"
 
@@ -359,8 +384,16 @@ def _installed(found: Program) -> str:
     return named.get(found.requirements, "".join(f" {module}" for module in found.modules if module in _SAME_NAME))
 
 
-def _workflow(found: Program, command: str) -> str:
-    return rendered("workflow.yml.j2", language=found.language, requirements=_installed(found), command=command)
+def _workflow(found: Program, command: str, crds: Iterable[str]) -> str:
+    # Java's CRDs may be made by the build, which pytest starts after it has read them.
+    crds_made = any(file.startswith(OUTPUTS) for file in crds)
+    return rendered(
+        "workflow.yml.j2",
+        language=found.language,
+        requirements=_installed(found),
+        build=shlex.join(found.build) if crds_made else "",
+        command=command,
+    )
 
 
 def _ignored(facts: Facts, found: Program) -> list[str]:
@@ -369,6 +402,9 @@ def _ignored(facts: Facts, found: Program) -> list[str]:
     wanted = ["/reports/"]
     if found.language == "go" and not there & {"bin", "bin/manager", "manager"}:
         wanted.append("/bin/manager")
+    output = {"rust": "target", "dotnet": "bin"}.get(found.language, "")
+    if output and not any(PurePosixPath(line).name.lower() in (output, "[bb]in") for line in there):
+        wanted.append(f"{output}/")
     return [line for line in wanted if line.strip("/") not in there]
 
 

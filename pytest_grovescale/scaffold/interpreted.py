@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+import msgspec
+
 from ..operator.manifests import WEBHOOKS
 from .deployment import (
     HEALTH,
@@ -28,18 +30,26 @@ from .deployment import (
     images,
     kept_arguments,
     local,
+    only_address,
     own_values,
+    port_value,
     probe_path,
     readiness_url,
     starts,
+    words_of,
 )
 from .facts import Facts
 from .program import Program
 
 
 def interpreted_program(facts: Facts) -> Program | None:
-    """Return the program of a project in Python or JavaScript; None where none is found."""
-    return _kopf(facts) or _started(facts) or _only_script(facts)
+    """Return the program of a project in Python or JavaScript that kopf runs or a container starts, else None."""
+    return _kopf(facts) or _started(facts)
+
+
+def unstarted_program(facts: Facts) -> Program | None:
+    """Return the program that package.json starts, or the only script, where no container starts one; else None."""
+    return _npm_started(facts) or _only_script(facts)
 
 
 def not_found(facts: Facts) -> str:
@@ -169,6 +179,8 @@ _INTERPRETERS = (
     ("python", (".py",), re.compile(r"python[\d.]*")),
     ("node", (".js", ".mjs", ".cjs"), re.compile("node(js)?")),
 )
+_TYPESCRIPT = ("ts-node", "tsx")
+"""Programs that run the sources of TypeScript."""
 _WITH_VALUE = {"python": ("-X", "-W"), "node": ("-r", "--require", "--import", "--loader")}
 """Options of an interpreter that the next word belongs to."""
 
@@ -210,6 +222,12 @@ def _only_script(facts: Facts) -> Program | None:
     return _of_script(facts, _Script("python", ("{python}", *found), found[0], ()), container(facts), guesses)
 
 
+def _npm_started(facts: Facts) -> Program | None:
+    lines = _npm_start(facts, ("npm", "start"))
+    script = _script(facts, lines, "/") if lines else None
+    return script and _of_script(facts, script, container(facts), {})
+
+
 def _script(facts: Facts, words: Sequence[str], workdir: str) -> _Script | None:
     """Return the script of a command line, ``tini -- python -u /app/a.py --b``; None where it is no source."""
     if len(words) > 2 and PurePosixPath(words[0]).name in ("sh", "bash") and re.fullmatch(r"-\w*c", words[1]):
@@ -231,6 +249,8 @@ def _script(facts: Facts, words: Sequence[str], workdir: str) -> _Script | None:
             if name.endswith(suffix) and (path := _source(facts, word, workdir)):
                 # A script that names its interpreter itself.
                 return _Script(language, (_interpreter(language), path), path, tuple(words[index + 1 :]))
+        if name in _TYPESCRIPT and (script := _interpreted(facts, "node", words[index + 1 :], workdir)):
+            return script._replace(words=(f"node_modules/.bin/{name}", *script.words[1:]))
         if script := _entry_point(facts, name):
             return script._replace(arguments=tuple(words[index + 1 :]))
     return None
@@ -251,7 +271,7 @@ def _interpreted(facts: Facts, language: str, words: Sequence[str], workdir: str
             words = (_interpreter(language), *options, "-m", module)
             return found and _Script(language, words, found[0], tuple(rest), found[1])
         if not word.startswith("-"):
-            path = _source(facts, word, workdir)
+            path = (language == "node" and _compiled(facts, word, workdir)) or _source(facts, word, workdir)
             return _Script(language, (_interpreter(language), *options, path), path, tuple(rest)) if path else None
         options.append(word)
         if word in _WITH_VALUE[language] and rest:
@@ -271,6 +291,16 @@ def _source(facts: Facts, path: str, workdir: str) -> str:
     same = {each: _common(PurePosixPath(each).parts, parts) for each in facts.sources(suffix)} if suffix else {}
     best = [each for each, length in same.items() if length == max(same.values()) > 0]
     return best[0] if len(best) == 1 else ""
+
+
+def _compiled(facts: Facts, path: str, workdir: str) -> str:
+    """Return the file that `npm run build` makes, where package.json has such a script; empty without one."""
+    absolute = PurePosixPath(posixpath.normpath(posixpath.join(workdir, path)))
+    relative = absolute.relative_to(workdir) if absolute.is_relative_to(workdir) else PurePosixPath()
+    is_output = "build" in _npm_scripts(facts) and relative.parts[:1] in {
+        (name,) for name in ("dist", "build", "out", "lib")
+    }
+    return str(relative) if is_output and str(relative) not in facts.files else ""
 
 
 def _common(first: Sequence[str], second: Sequence[str]) -> int:
@@ -316,15 +346,30 @@ def _table(value: Mapping[str, object], name: str) -> dict[str, object]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _npm_start(facts: Facts, words: Sequence[str]) -> list[str]:
-    """Return the command line of ``npm start`` or ``npm run NAME``, by package.json."""
+def _npm_scripts(facts: Facts) -> dict[str, object]:
     try:
         package = json.loads(facts.files.get("package.json", "{}"))
-        behind = [word for word in words[list(words).index("npm") + 1 :] if word != "run" and not word.startswith("-")]
-        return shlex.split(str(_table(package, "scripts").get(behind[0], ""))) if behind else []
     except ValueError:
-        # No JSON, or a line of a shell that is more than a command.
+        return {}
+    return _table(package, "scripts") if isinstance(package, dict) else {}
+
+
+def _npm_start(facts: Facts, words: Sequence[str]) -> list[str]:
+    """Return the command line of ``npm start`` or ``npm run NAME``, by package.json."""
+    behind = [word for word in words[list(words).index("npm") + 1 :] if word != "run" and not word.startswith("-")]
+    try:
+        return shlex.split(str(_npm_scripts(facts).get(behind[0], ""))) if behind else []
+    except ValueError:
+        # A line of a shell that is more than a command.
         return []
+
+
+def _npm_build(facts: Facts, path: str) -> tuple[str, ...]:
+    """Return what installs the modules of a script, and makes it where it is no source itself."""
+    if "package.json" not in facts.files:
+        return ()
+    install = ("npm", "install", "--no-audit", "--no-fund")
+    return install if path in facts.files else ("sh", "-c", f"{shlex.join(install)} && npm run build")
 
 
 # ---- its flags, ports and probes
@@ -335,69 +380,107 @@ _LONG = re.compile(r"[\"']--([\w-]+)")
 _DEFAULT = re.compile(r"default\s*=\s*[\"']?([\w.:\[\]-]+)")
 _FIXED_SERVER = re.compile(
     r"HTTPServer\(\s*\(\s*[\"'][^\"']*[\"'],\s*(\d+)|\.listen\(\s*(\d+)|\b(?:run|run_app|start_server|TCPSite)\([^)\n]*?port\s*=\s*(\d+)"
+    # Rust, Java
+    r"|\bbind\(\s*&?\(?\"[^\"]*:(\d+)\"|\bbind\(\s*\(\"[^\"]*\",\s*(\d+)|\bSocketAddr\w*::\w+\(\(\[[^\]]*\],\s*(\d+)"
+    r"|\bInetSocketAddress\((?:[^()\n]*,\s*)?(\d+)\)"
 )
 _FINDS_KUBECONFIG = re.compile(
     r"load_kube_config|load_config\(|new_client_from_config|from_env\(|loadFromDefault|loadFromFile"
+    r"|try_default\(|Config::infer|from_kubeconfig|BuildDefaultConfig|BuildConfigFromConfigFile"
 )
-_SERVES_METRICS = re.compile(r"start_http_server|make_wsgi_app|make_asgi_app|prom-client")
-_IN_A_POD = re.compile(r"load_incluster_config|loadFromCluster")
+_SERVES_METRICS = re.compile(
+    r"start_http_server|make_wsgi_app|make_asgi_app|prom-client|\bprometheus(?:_client)?::|io\.prometheus\."
+    r"|PrometheusMeterRegistry|UseMetricServer|MapMetrics"
+)
+_IN_A_POD = re.compile(
+    r"load_incluster_config|loadFromCluster|Config::incluster|ClientBuilder\.cluster\(|InClusterConfig\("
+)
+_SUFFIXES_OF_NODE = (".js", ".mjs", ".cjs", ".ts", ".mts")
+
+
+class CommandLine(NamedTuple):
+    """What starts a program, and what it is read by."""
+
+    language: str
+    words: tuple[str, ...]
+    """The command line up to its own arguments."""
+    arguments: tuple[str, ...]
+    source: str
+    flags: Mapping[str, Flag] = {}
+    """Those that its sources name; empty: those of its arguments are all that is known."""
+    build: tuple[str, ...] = ()
 
 
 def _of_script(facts: Facts, script: _Script, given: Container, of_start: Mapping[str, list[str]]) -> Program:
     is_node = script.language == "node"
-    suffix = PurePosixPath(script.path).suffix
-    sources = facts.sources(suffix)
+    sources: dict[str, str] = {}
+    for suffix in _SUFFIXES_OF_NODE if is_node else (PurePosixPath(script.path).suffix,):
+        sources |= facts.sources(suffix)
     source = "\n".join(sources.values())
     guesses = {field: list(texts) for field, texts in of_start.items()}
-    env = environment(facts, given, source, guesses)
-    if script.python_path:
-        env.setdefault("PYTHONPATH", script.python_path)
+    build = _npm_build(facts, script.path) if is_node else ()
     flags = {} if is_node else dict(_flags(source))
-    if not flags:
-        named = [argument.lstrip("-").partition("=") for argument in script.arguments if argument.startswith("-")]
-        flags = {name: Flag("", value) for name, _, value in named}
-    own = own_values(flags, given, serves_metrics=bool(_SERVES_METRICS.search(source)))
-    arguments = kept_arguments(script.arguments, flags, own, given, facts.files, env, guesses)
-    # A switch, as that of leader election, is off as long as it is not given.
-    arguments += [f"--{name}={value}" for name, (role, value) in own.items() if role in (METRICS, HEALTH, "kubeconfig")]
-    used = {port for port in (METRICS, HEALTH) if any(f"{{{port}}}" in text for text in (*arguments, *env.values()))}
-    metrics = _metrics(given, source, used, guesses)
-    path = given.readiness or probe_path(source)
-    if HEALTH in used and not path:
-        path = "/healthz"
-        guesses.setdefault("readiness", []).append(f"no path of its probe was found: {path} is a usual one")
-    served = {int(port) for found in _FIXED_SERVER.findall(source) for port in found if port}
-    fixed = sorted(served, key=lambda port: port != given.probe_port)
-    if _IN_A_POD.search(source) and not _FINDS_KUBECONFIG.search(source):
-        guesses.setdefault("command", []).append("it seems to find its API server in a pod only, not by KUBECONFIG")
-    if configurations := sorted({found.file for found in facts.of_kind(*WEBHOOKS)}):
-        guesses.setdefault("webhooks", []).append(f"those in {', '.join(configurations)} are not called here")
+    start = CommandLine(script.language, script.words, script.arguments, source, flags, build)
     requirements = "" if is_node else _requirements(facts)
     modules = () if is_node else _imported(facts, sources)
     if modules and not requirements:
         guesses.setdefault("command", []).append(
             f"no requirements.txt and no pyproject.toml was found: {', '.join(modules)} must be there for this Python"
         )
+    found = assembled(facts, start, given, guesses)
+    env = {**({"PYTHONPATH": script.python_path} if script.python_path else {}), **found.env}
+    return msgspec.structs.replace(found, env=env, requirements=requirements, modules=modules)
+
+
+def assembled(facts: Facts, start: CommandLine, given: Container, guesses: dict[str, list[str]]) -> Program:
+    """Return the program of a command line, with the ports, probes and metrics that its sources and container name."""
+    source = start.source
+    env = environment(facts, given, source, guesses)
+    flags = start.flags
+    if not flags:
+        named = [argument.lstrip("-").partition("=") for argument in start.arguments if argument.startswith("-")]
+        flags = {name: Flag("", value) for name, _, value in named}
+    serves_metrics = bool(_SERVES_METRICS.search(source))
+    own = own_values(flags, given, serves_metrics=serves_metrics)
+    arguments = kept_arguments(start.arguments, flags, own, given, facts.files, env, guesses)
+    # A switch, as that of leader election, is off as long as it is not given.
+    arguments += [f"--{name}={value}" for name, (role, value) in own.items() if role in (METRICS, HEALTH, "kubeconfig")]
+    used = {port for port in (METRICS, HEALTH) if any(f"{{{port}}}" in text for text in (*arguments, *env.values()))}
+    path = given.readiness or probe_path(source)
+    if not used and (variable := only_address(source)) and (serves_metrics or path):
+        served_there = METRICS if serves_metrics else HEALTH
+        used = {served_there}
+        env[variable] = port_value(served_there, "port" in words_of(variable), default="")
+    served = {int(port) for found in _FIXED_SERVER.findall(source) for port in found if port}
+    fixed = sorted(served, key=lambda port: port != given.probe_port)
+    metrics = _metrics(given, source, used, fixed, guesses)
+    if HEALTH in used and not path:
+        path = "/healthz"
+        guesses.setdefault("readiness", []).append(f"no path of its probe was found: {path} is a usual one")
+    if _IN_A_POD.search(source) and not _FINDS_KUBECONFIG.search(source):
+        guesses.setdefault("command", []).append("it seems to find its API server in a pod only, not by KUBECONFIG")
+    if configurations := sorted({found.file for found in facts.of_kind(*WEBHOOKS)}):
+        guesses.setdefault("webhooks", []).append(f"those in {', '.join(configurations)} are not called here")
     return Program(
-        language=script.language,
-        build=("npm", "install", "--no-audit", "--no-fund") if is_node and "package.json" in facts.files else (),
-        command=(*script.words, *arguments),
+        language=start.language,
+        build=start.build,
+        command=(*start.words, *arguments),
         env=env,
         readiness=readiness_url(given, path, used, fixed, metrics, guesses, one_server=True),
         metrics=metrics,
         reconciles=_reconciles(source, guesses) if metrics else {},
-        requirements=requirements,
-        modules=modules,
         guesses={field: tuple(texts) for field, texts in guesses.items()},
         text=source,
     )
 
 
-def _metrics(given: Container, source: str, used: set[str], guesses: dict[str, list[str]]) -> str:
-    fixed = _START_HTTP_SERVER.search(source)
+def _metrics(given: Container, source: str, used: set[str], fixed: Sequence[int], guesses: dict[str, list[str]]) -> str:
+    own_server = _START_HTTP_SERVER.search(source)
     if METRICS in used:
         return f"{local('{metrics_port}')}/metrics"
-    port = fixed[1] if fixed else str(given.metrics_port or "")
+    port = own_server[1] if own_server else str(given.metrics_port or "")
+    if not port and len(fixed) == 1 and not used and re.search(r"[\"'`]/metrics/?[\"'`]", source):
+        port = str(fixed[0])
     if port:
         guesses.setdefault("metrics", []).append(f"the program serves on port {port}, always")
         return f"{local(port)}/metrics"

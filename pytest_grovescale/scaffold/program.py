@@ -34,7 +34,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """How the operator is built and run; fields as in an operator definition."""
 
     language: str
-    """``go``, ``python``, ``node``; ``pods``: there are only manifests."""
+    """``go``, ``python``, ``node``, ``rust``, ``java``, ``dotnet``; ``pods``: there are only manifests."""
     command: tuple[str, ...]
     manifests: tuple[str, ...] = ()
     """Files with its Deployment, where it has to run as pods."""

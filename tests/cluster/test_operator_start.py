@@ -81,7 +81,7 @@ def test_credentials_are_private_its_own_and_not_among_the_logs(
     for name in ("kubeconfig", "token"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
     config = yaml.safe_load((folder / "kubeconfig").read_text())
-    assert config["users"] == [{"name": "plain", "user": {"tokenFile": str(folder / "token")}}]
+    assert config["users"] == [{"name": "plain", "user": {"token": (folder / "token").read_text()}}]
     assert [path.name for path in (tmp_path / "logs").iterdir()] == ["operator.log"]
 
 

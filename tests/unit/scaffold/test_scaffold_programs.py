@@ -325,7 +325,8 @@ TASK = "import kubernetes\nkubernetes.config.load_kube_config()\n"
 
 
 def started(files: dict[str, str]) -> Program:
-    found = interpreted.interpreted_program(facts.of("task", files))
+    read = facts.of("task", files)
+    found = interpreted.interpreted_program(read) or interpreted.unstarted_program(read)
     assert found is not None
     return found
 
@@ -420,7 +421,7 @@ def test_the_only_script_that_asks_an_api_server_is_a_guess() -> None:
     found = started({"a.py": source, "b.py": 'if __name__ == "__main__":\n    main()\n'})
     assert found.command == ("{python}", "a.py")
     assert found.guesses["command"]
-    assert interpreted.interpreted_program(facts.of("task", {"a.py": source, "b.py": source})) is None
+    assert interpreted.unstarted_program(facts.of("task", {"a.py": source, "b.py": source})) is None
 
 
 def test_a_program_for_node_is_started_as_its_container() -> None:
@@ -436,6 +437,23 @@ def test_a_program_for_node_is_started_as_its_container() -> None:
     assert found.build[:2] == ("npm", "install")
     assert found.env == {"METRICS_PORT": "{metrics_port}"}
     assert found.readiness == "http://127.0.0.1:{metrics_port}/readyz"
+
+
+@pytest.mark.parametrize(
+    ("start", "command"),
+    [
+        ("node src/index.js", ("node", "src/index.js")),
+        ("node --enable-source-maps dist/index.js", ("node", "--enable-source-maps", "dist/index.js")),
+        ("tsx src/index.ts", ("node_modules/.bin/tsx", "src/index.ts")),
+        ("NODE_ENV=production node src/index.js", ("node", "src/index.js")),
+    ],
+)
+def test_package_json_starts_a_program_for_node_without_a_container(start: str, command: tuple[str, ...]) -> None:
+    package = f'{{"scripts": {{"start": "{start}", "build": "tsc"}}}}'
+    found = started({"package.json": package, "src/index.js": "", "src/index.ts": "process.env.METRICS_PORT"})
+    assert found.command == command
+    assert found.env == {"METRICS_PORT": "{metrics_port}"}
+    assert ("npm run build" in found.build[-1]) == ("dist/index.js" in command)
 
 
 def test_a_script_that_is_no_source_is_named() -> None:
