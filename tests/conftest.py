@@ -6,7 +6,7 @@ import gc
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 from hypothesis import settings
@@ -14,6 +14,9 @@ from xdist.scheduler import LoadFileScheduling
 
 from pytest_grovescale.cluster import binaries, machine_lock
 from tests import forked
+
+if TYPE_CHECKING:
+    from pytest_grovescale.kube.portal import Portal
 
 pytest_plugins = ["pytester"]
 
@@ -90,3 +93,13 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
 
     monkeypatch.setattr(pytester, "popen", start)
     return pytester
+
+
+@pytest.fixture
+def portal() -> Iterator[Portal]:
+    """A loop of its own for a test that is not asynchronous and asks an API server."""
+    # Imported where it is needed: most tests ask none, and aiohttp takes a while.
+    from pytest_grovescale.kube.portal import Portal
+
+    with Portal() as opened:
+        yield opened

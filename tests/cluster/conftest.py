@@ -17,6 +17,8 @@ from pytest_grovescale.cluster import binaries as lookup
 from pytest_grovescale.cluster import handle
 from pytest_grovescale.cluster.definition import ClusterDefinition, load_definition
 from pytest_grovescale.cluster.handle import Cluster
+from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.portal import Portal
 from tests.waiting import wait_until
 
 NODES = 10
@@ -52,6 +54,12 @@ def cluster(definition: ClusterDefinition, tmp_path_factory: pytest.TempPathFact
         held = handle.acquire(definition, name="tests", progress=_quiet)
     yield held
     held.release()
+
+
+@pytest.fixture
+def client(portal: Portal, cluster: Cluster) -> Client:
+    """A client of the shared cluster, with the rights of the harness."""
+    return portal.client(cluster.access_as("harness"))
 
 
 @pytest.fixture

@@ -39,12 +39,6 @@ HOLDER = """
 """
 
 
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
 @pytest.fixture(scope="module")
 def module_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """One state folder for this module: its clusters are started and killed one after the other."""

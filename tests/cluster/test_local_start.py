@@ -8,7 +8,7 @@ import secrets
 import socket
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +32,6 @@ from tests.golden import masked
 pytestmark = pytest.mark.cluster
 
 Eventually = Callable[[Callable[[], object], str], None]
-
-
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(portal: Portal, cluster: Cluster) -> Client:
-    return portal.client(cluster.access_as("harness"))
 
 
 def pod(name: str, **metadata: Any) -> dict[str, Any]:

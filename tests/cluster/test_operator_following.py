@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.kube import informer
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import Forbidden, Gone, Invalid, ServerUnavailable, Status
@@ -46,17 +45,6 @@ class Faults:
                     return
                 if self._cut_after and event.type == "BOOKMARK":
                     return
-
-
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(portal: Portal, cluster: Cluster) -> Client:
-    return portal.client(cluster.access_as("harness"))
 
 
 def config_map(group: str, number: int) -> dict[str, Any]:

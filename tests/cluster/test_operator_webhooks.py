@@ -30,17 +30,6 @@ def operator(cluster: Cluster, tmp_path: Path) -> Iterator[Operator]:
     running.stop()
 
 
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(portal: Portal, cluster: Cluster) -> Client:
-    return portal.client(cluster.access_as("harness"))
-
-
 def config_map(**data: str) -> dict[str, Any]:
     metadata = {"name": f"hook-{secrets.token_hex(4)}", "namespace": "default", "labels": {"webhooks": "on"}}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}

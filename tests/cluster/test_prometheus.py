@@ -83,12 +83,6 @@ def turn(cluster: Cluster) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
 class Running:
     """A Prometheus under test, asked without a scale test around it."""
 

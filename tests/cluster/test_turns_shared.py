@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 
 import msgspec
 import pytest
@@ -57,12 +56,6 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"turns-{secrets.token_hex(3)}"
     monkeypatch.setattr(lease_lock, "NAME", name)
     return name
-
-
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
 
 
 class Taken:

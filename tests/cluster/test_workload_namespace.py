@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.errors import WorkloadError
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import NotFound
@@ -24,17 +22,6 @@ from tests.golden import masked
 pytestmark = pytest.mark.cluster
 
 HOLD = "test.grovescale.io/held"
-
-
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(portal: Portal, cluster: Cluster) -> Client:
-    return portal.client(cluster.access_as("harness"))
 
 
 def config_map(namespace: str, *finalizers: str, name: str = "one") -> dict[str, Any]:

@@ -64,12 +64,6 @@ def state_folder(cluster: Cluster) -> Path:
     return cluster.directory.parents[1]
 
 
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
 def pod(name: str, **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "v1",

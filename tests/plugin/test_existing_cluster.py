@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -64,12 +63,6 @@ def hand_over():
     while not pathlib.Path("done").exists():
         time.sleep(0.05)
 """
-
-
-@pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
 
 
 @pytest.fixture

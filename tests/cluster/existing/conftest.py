@@ -43,12 +43,6 @@ def _made(folder: Path, name: str) -> Cluster:
 
 
 @pytest.fixture
-def portal() -> Iterator[Portal]:
-    with Portal() as opened:
-        yield opened
-
-
-@pytest.fixture
 def admin(portal: Portal, theirs: Cluster) -> Client:
     """The client of whoever made it."""
     return portal.client(theirs.access)
