@@ -67,7 +67,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     object: Object
     """Without namespace, status, and what an API server adds."""
     companions: tuple[Object, ...] = ()
-    """Objects of other kinds in the sample's file: a Secret that it names."""
+    """Secrets and ConfigMaps in the sample's file, and those among the samples that it names."""
     source: str
     """File of the sample; that of the CRD where there is no sample."""
     made_from_schema: bool = False
@@ -134,10 +134,15 @@ def sample(facts: Facts, resource: CustomResource) -> Sample:
     if not ranked:
         return Sample(object=_minimal(resource), source=resource.file, made_from_schema=True)
     chosen = ranked[0]
-    others = [found for found in facts.objects if found.file == chosen.file and found.group != resource.group]
+    named = {value for _, value in _texts(chosen.object, ())}
+    companions = [
+        found
+        for found in facts.of_kind("Secret", "ConfigMap")
+        if found.file == chosen.file or (found.name in named and _rank(found.file, _SAMPLES)[0] < len(_SAMPLES))
+    ]
     return Sample(
         object=_completed(_stripped(chosen.object), resource),
-        companions=tuple(_stripped(found.object) for found in others if found.kind in ("Secret", "ConfigMap")),
+        companions=tuple(_stripped(found.object) for found in companions),
         source=chosen.file,
     )
 

@@ -75,7 +75,7 @@ def plan(facts: Facts) -> Plan:
         or interpreted.unstarted_program(facts)
         or _as_pods(facts)
     )
-    ordered = _ordered(facts, resources, found)
+    ordered = _with_named(facts, _ordered(facts, resources, found), resources)
     samples = {resource.kind: custom_resources.sample(facts, resource) for resource in ordered}
     with_samples = {resource.kind: (resource, samples[resource.kind]) for resource in ordered}
     primary = ordered[0]
@@ -172,6 +172,20 @@ def _ordered(facts: Facts, resources: Sequence[CustomResource], found: Program) 
     ranked = sorted(resources, key=rank)
     created = [each for each in ranked if each.kind in has_sample and not is_made(each)]
     return [ranked[0], *(each for each in created if each is not ranked[0])]
+
+
+def _with_named(
+    facts: Facts, ordered: Sequence[CustomResource], resources: Sequence[CustomResource]
+) -> list[CustomResource]:
+    """Return resources, then those that a field of their samples names and that have none."""
+    found = list(ordered)
+    for resource in found:
+        others = {each.kind: "" for each in resources if each not in found}
+        named = {
+            one.kind for one in custom_resources.references(custom_resources.sample(facts, resource).object, others)
+        }
+        found += [each for each in resources if each.kind in named]
+    return found
 
 
 # ---- the operator definition
@@ -284,7 +298,7 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
     sample = samples[resource.kind]
     others = {kind: str(other.object["metadata"]["name"]) for kind, other in samples.items() if kind != resource.kind}
     references = list(custom_resources.references(sample.object, others))
-    named = {found.path: f"REFERENCE{index}" for index, found in enumerate(references) if found.is_to_sample}
+    named = {found.path: f"REFERENCE{index}" for index, found in enumerate(references)}
     obj = custom_resources.replaced(sample.object, named)
     obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
     if not resource.namespaced:
@@ -302,14 +316,12 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
         key in ("secretName", "configMapName", "secretRef", "secretKeyRef") for key in _keys(sample.object)
     ):
         guesses.append("it names a Secret or a ConfigMap, which has to be there")
-    placed = {
-        named[found.path]: _name_of(found.kind, _parameter(found.kind)) for found in references if found.is_to_sample
-    }
+    placed = {named[found.path]: _name_of(found.kind, _parameter(found.kind)) for found in references}
     return rendered(
         "workload.yaml.j2",
         kind=resource.kind,
         source=sample.source,
-        parameters=["name", *dict.fromkeys(_parameter(found.kind) for found in references if found.is_to_sample)],
+        parameters=["name", *dict.fromkeys(_parameter(found.kind) for found in references)],
         guesses=guesses,
         companions=[_manifest(companion, {}, namespaced=True) for companion in sample.companions],
         object=_manifest(obj, {"NAME": _name_of(resource.kind, "name"), **placed}, namespaced=resource.namespaced),
@@ -327,11 +339,9 @@ def _parameter(kind: str) -> str:
 
 
 def _of_reference(found: Reference) -> str:
-    """Return what is to be checked of a text that names an object of another kind."""
+    """Return what is to be checked of a text that names an object of another kind, by its field."""
     file, place = f"{found.kind.lower()}.yaml.j2", ".".join(map(str, found.path))
-    return (
-        f"{place} is {found.value}, {with_article(found.kind)} that has to be there: those of {file} have other names"
-    )
+    return f"{place} is {found.value} in the sample: here it names {with_article(found.kind)} of {file}"
 
 
 def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> str:

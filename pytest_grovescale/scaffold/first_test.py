@@ -77,7 +77,7 @@ def _named(kind: str, samples: Mapping[str, tuple[CustomResource, Sample]]) -> l
 
     def follow(one: str, above: frozenset[str]) -> None:
         others = {other: name for other, name in names.items() if other not in above}
-        wanted = {ref.kind for ref in references(samples[one][1].object, others) if ref.is_to_sample}
+        wanted = {ref.kind for ref in references(samples[one][1].object, others)}
         for other in samples:
             if other in wanted and other not in found:
                 follow(other, above | {other})

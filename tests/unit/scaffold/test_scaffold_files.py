@@ -271,8 +271,8 @@ def test_a_certificate_that_the_operator_rotates_is_replaced_by_an_issued_one() 
     assert definition_of(plan({"main.go": ROTATES, **here, **patched}))["webhooks"] == ["../../config/default"]
 
 
-def samples(spec: str) -> Plan:
-    """Return the plan of a project whose Backups have this spec, and name Gadgets."""
+def samples(spec: str, more: dict[str, str] | None = None) -> Plan:
+    """Return the plan of a project whose Backups have this spec, and name Gadgets; ``more``: files of its own."""
     crd = CRD.replace("gadget", "backup").replace("Gadget", "Backup").replace("SCOPE", "Namespaced")
     head = "apiVersion: example.com/v1\nkind: KIND\nmetadata: {name: KIND-sample}\nspec: "
     backup, gadget = head.replace("KIND-", "backup-"), head.replace("KIND-", "gadget-")
@@ -282,6 +282,7 @@ def samples(spec: str) -> Plan:
             "config/samples/b.yaml": f"{backup.replace('KIND', 'Backup')}{spec}\n",
             "config/samples/g.yaml": f"{gadget.replace('KIND', 'Gadget')}{{}}\n",
             "PROJECT": "resources: [{kind: Gadget, controller: true}, {kind: Backup, controller: true}]\n",
+            **(more or {}),
         }
     )
 
@@ -306,9 +307,26 @@ def test_a_sample_that_names_another_kinds_sample_names_its_objects(spec: str, t
     compile(test, "test_backups.py", "exec")
 
 
-def test_a_sample_that_names_another_object_of_a_kind_is_checked(snapshot: SnapshotAssertion) -> None:
+def test_a_sample_that_names_another_object_of_a_kind_names_those_of_the_test(snapshot: SnapshotAssertion) -> None:
     made = samples("{target: {kind: Gadget, name: other}, gadgetName: mine, gadgetImage: a}")
     assert text(made, "backup.yaml.j2") == snapshot
+    test = text(made, "test_backups.py")
+    assert test.index("gadgets.apply()") < test.index("backups.apply()")
+
+
+def test_a_kind_without_a_sample_is_there_for_the_sample_that_names_it() -> None:
+    made = samples("{gadgetName: small}", {"config/samples/g.yaml": ""})
+    assert "gadgets.apply()" in text(made, "test_backups.py")
+    assert text(made, "gadget.yaml.j2")
+
+
+def test_a_secret_that_a_sample_names_stands_beside_it() -> None:
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: NAME}\nstringData: {a: b}\n"
+    more = {"config/samples/s.yaml": secret.replace("NAME", "key"), "config/samples/t.yaml": secret}
+    made = samples("{gadgetName: gadget-sample, secretName: key}", more)
+    workload = text(made, "backup.yaml.j2")
+    assert (workload.count("kind: Secret"), "name: key" in workload) == (1, True)
+    assert not [line for line in files.described(made.files) if "backup.yaml.j2" in line]
 
 
 PLAIN = {
