@@ -292,8 +292,8 @@ def _deletions(seen: Observed) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="waste",
-            text=f"{len(twice):,} objects were deleted more than once, {asked[twice[0]]} times for instance",
-            evidence=(f"{resource} {name[0]}/{name[1]}",),
+            text=f"{len(twice):,} objects were deleted more than once",
+            evidence=(f"{resource} {name[0]}/{name[1]}: {asked[twice[0]]} delete requests",),
             check='api_requests(phase=…, verb="delete", max=…)',
         )
     missed = Counter((one.resource, one.code) for one in deletes if one.code in (404, 409))
