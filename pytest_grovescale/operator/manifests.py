@@ -277,12 +277,16 @@ def _crd(obj: Object) -> Iterator[Found]:
         yield ("apiVersion",), f"{obj['apiVersion']} is not served", "Write apiextensions.k8s.io/v1."
     spec = _as_mapping(obj.get("spec"))
     names = _as_mapping(spec.get("names"))
-    lacking: list[tuple[Keys, str]] = [
-        (("spec", key), key) for key in ("group", "scope", "versions") if not spec.get(key)
+    lacking: list[tuple[Keys, Mapping[str, Any]]] = [
+        (("spec", key), spec) for key in ("group", "scope", "versions") if not spec.get(key)
     ]
-    lacking += [(("spec", "names", key), key) for key in ("kind", "plural") if not names.get(key)]
-    for keys, key in lacking:
-        yield keys, "missing", did_you_mean(key, [*spec, *names])
+    lacking += [(("spec", "names", key), names) for key in ("kind", "plural") if not names.get(key)]
+    for keys, inside in lacking:
+        key = str(keys[-1])
+        if key in inside:
+            yield keys, "is empty", "Name one version or more." if key == "versions" else f"Give it a {key}."
+        else:
+            yield keys, "missing", did_you_mean(key, [*spec, *names])
     if lacking:
         return
     wanted = f"{names['plural']}.{spec['group']}"

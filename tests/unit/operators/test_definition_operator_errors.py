@@ -301,6 +301,7 @@ def test_files_that_an_api_server_takes_are_good(tmp_path: Path) -> None:
         ("crd.yaml", "scope: Namespaced", "scope: Namespace", "7: spec.scope"),
         ("crd.yaml", "plural: things", "plurals: things", "6: spec.names.plural"),
         ("crd.yaml", "storage: true", "storage: false", "8: spec.versions"),
+        ("crd.yaml", "versions:", "versions: []\n  further:", "8: spec.versions"),
         ("crd.yaml", "schema: {open", "schema: {Open", "12: spec.versions[0].schema.openAPIV3Schema"),
         ("hook.yaml", "Validating", "Validate", "2: kind"),
         ("hook.yaml", "sideEffects", "sideEffect", "5: webhooks[0].sideEffects"),
