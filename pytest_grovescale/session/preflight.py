@@ -6,6 +6,7 @@ cluster, and no client library is imported but for `existing` clusters, whose ku
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -79,6 +80,7 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
     codes = {item: test_code.read(item) for item in read}
     for item, code in codes.items():
         found |= dict.fromkeys(_wrong_workloads(item, code))
+        found |= dict.fromkeys(_late_milestones(item))
         found |= dict.fromkeys(_wrong_phases(item, code) if settings.budgets else ())
     if not any("parameter" in code.undecided for code in codes.values()):
         found |= dict.fromkeys(unread(settings, _parameters_of(codes.values())))
@@ -148,6 +150,15 @@ def _wrong_workloads(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
                 template.check(call.name, call.keywords, base=folders(item))
             except DefinitionError as error:
                 yield f"{node_id(item)}: scale.workload({call.name!r}): {error}"
+
+
+def _late_milestones(item: pytest.Function) -> Iterator[str]:
+    for late in test_code.late_milestones(item):
+        yield (
+            f"{late.where.removeprefix(f'{item.config.rootpath}{os.sep}')}: {late.text} is declared after"
+            f" {late.action} in line {late.action_line}, which begins the phase\n"
+            "  → Declare all milestones before the first action, so that none can be missed."
+        )
 
 
 def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Names in a test's code, found without running it: parameters that it reads, phases, workloads, controllers.
+"""What is found in a test's code without running it: names of parameters, phases, controllers …, late milestones.
 
 From the test's function on, everything that is referred to by name counts as used: functions, classes, modules,
 fixtures, and their references. So it finds too many names rather than too few: a name that is missing here is used
@@ -129,6 +129,75 @@ def _controllers(function: FunctionType, checks: Mapping[str, tuple[str, ...]]) 
             # `per_trigger` is a number, or one for each of several controllers.
             named = list(value) if isinstance(value, dict) else [value]
             yield from (NamedController(name, where) for name in named if isinstance(name, str) and name)
+
+
+_ACTIONS = ("apply", "trigger_reconcile", "trigger_again", "scale", "patch", "delete")
+"""Methods of a workload that begin a phase."""
+
+
+class LateMilestone(NamedTuple):
+    """A milestone in a test's code behind the first action of its phase, which begins the phase."""
+
+    where: str
+    """``file:line``."""
+    text: str
+    """``deploy.milestone("running", …)``, without what is long."""
+    action: str
+    """``pods.apply()``."""
+    action_line: int
+
+
+def late_milestones(item: pytest.Function) -> list[LateMilestone]:
+    """Return the milestones in a test's code that are declared too late whatever the test does.
+
+    In one block with the action before them: what stands under a condition or in a loop is left to the run.
+    """
+    found: list[LateMilestone] = []
+    for function, names in _Walk(item).functions():
+        if {"phase", "milestone"} <= names:
+            found += _late_milestones(function)
+    return found
+
+
+def _late_milestones(function: FunctionType) -> Iterator[LateMilestone]:
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError):
+        return
+    workloads = {
+        target.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and _method(node.value) == "workload"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for block in (node for node in ast.walk(tree) if isinstance(node, ast.With)):
+        phases = {
+            item.optional_vars.id
+            for item in block.items
+            if isinstance(item.optional_vars, ast.Name)
+            and isinstance(item.context_expr, ast.Call)
+            and _method(item.context_expr) == "phase"
+        }
+        action: ast.Call | None = None
+        for call in (node.value for node in block.body if isinstance(node, ast.Expr)):
+            if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+                continue
+            of = getattr(call.func.value, "id", "")
+            if action is not None and of in phases and call.func.attr == "milestone":
+                where = f"{inspect.getsourcefile(function)}:{first + call.lineno - 1}"
+                name = ast.unparse(call.args[0]) if call.args else "…"
+                text = f"{of}.milestone({name}, …)"
+                yield LateMilestone(where, text, ast.unparse(action), first + action.lineno - 1)
+            begins = (of in workloads and call.func.attr in _ACTIONS) or (
+                of in phases and call.func.attr in ("hold", "wait")
+            )
+            action = action or (call if begins else None)
+
+
+def _method(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 class _Walk:

@@ -216,7 +216,7 @@ MISTAKES = {
     'scale.workload("pcs.yaml.j2", **{"replicas": 1, "podz": 1})': "podz",
     'scale.workload("nope" + ".yaml")': "nope.yaml: no such file",
     'scale.workload("pcs.yaml.j2", replicas=-1, pods_per_replica=1).apply()': "spec.replicas",
-    'deploy.hold("1s"); deploy.milestone("x", conditions.count("pods", 1))': "declared after the phase has begun",
+    'begin = deploy.hold; begin("1s"); deploy.milestone("x", conditions.count("pods", 1))': "after the phase has begun",
     'scale.phase("deploy")': "already had a phase 'deploy'",
     'deploy.milestone("x", conditions.matching("pods", 1, "fields[", fields=["a"]))': "expression",
     'deploy.api("operator")': "still open",

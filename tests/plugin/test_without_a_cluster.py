@@ -403,6 +403,13 @@ def test_a_phase_or_a_workload_that_is_not_there_is_a_mistake(
     result.stderr.fnmatch_lines(["  → Did you mean *"])
 
 
+def test_a_milestone_behind_the_first_action_is_a_mistake(pytester: pytest.Pytester, untouched: Path) -> None:
+    late = "steady.hold('1s'); steady.milestone('x', None)"
+    pytester.makepyfile(test_it=f"def test_it(scale):\n    with scale.phase('steady') as steady:\n        {late}\n")
+    result = pytester.runpytest("--grovescale", "--grovescale-operator=none")
+    assert_refused(result, pytester, untouched, "test_it.py:3: steady.milestone('x', …)*")
+
+
 def test_a_template_in_the_projects_root_is_found_from_any_folder(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,3 +74,44 @@ def test_controllers_that_a_tests_code_names(pytester: pytest.Pytester) -> None:
     assert isinstance(item, pytest.Function)
     found = [(one.name, one.where.rpartition(":")[2]) for one in test_code.controllers(item)]
     assert sorted(found) == [("cart", "13"), ("item", "12"), ("order", "12"), ("shop", "11"), ("till", "16")]
+
+
+LATE = """
+def test_late(scale):
+    pods = scale.workload("pods.yaml.j2")
+    with scale.phase("deploy") as deploy:
+        deploy.milestone("first", 1)
+        pods.apply()
+        deploy.milestone("second", 2)
+
+def test_behind_a_hold(scale):
+    with scale.phase("steady") as steady:
+        steady.hold("1s")
+        steady.milestone("second", 2)
+
+def test_in_time(scale, other):
+    pods = scale.workload("pods.yaml.j2")
+    with scale.phase("deploy") as deploy:
+        other.apply()
+        deploy.milestone("first", 1)
+        if other:
+            pods.apply()
+        else:
+            deploy.milestone("second", 2)
+    with scale.phase("delete") as delete:
+        delete.milestone("gone", 1)
+        pods.delete()
+"""
+
+
+def test_milestones_behind_the_first_action_of_their_phase(pytester: pytest.Pytester) -> None:
+    found = {}
+    for item in pytester.getitems(LATE):
+        assert isinstance(item, pytest.Function)
+        late = test_code.late_milestones(item)
+        found[item.name] = [(one.where.rpartition(":")[2], one.action, one.action_line) for one in late]
+    assert found == {
+        "test_late": [("6", "pods.apply()", 5)],
+        "test_behind_a_hold": [("11", "steady.hold('1s')", 10)],
+        "test_in_time": [],
+    }
