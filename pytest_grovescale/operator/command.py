@@ -56,6 +56,8 @@ _INHERITED = (
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "VIRTUAL_ENV",
+    "JAVA_HOME",
+    "DOTNET_ROOT",
 )
 
 

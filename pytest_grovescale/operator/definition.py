@@ -346,7 +346,9 @@ def _check_chosen(written: OperatorFile, chosen: Mapping[str, str]) -> None:
         if name not in written.declared:
             raise UsageError(
                 f"the operator {written.name} has no value {name!r}",
-                next_step=_near(name, written.declared) or "Its definition has no `values:`.",
+                next_step=_declaring(name, written)
+                if name in written.env or not written.declared
+                else _near(name, written.declared),
             )
 
 
@@ -374,6 +376,14 @@ def _as_list(value: Scalar | list[Scalar]) -> list[Scalar]:
 
 def _text(value: Scalar) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _declaring(name: str, written: OperatorFile) -> str:
+    """Return how a definition gets a value, for a variable of its environment or an argument."""
+    plain = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") or "name"
+    default = written.env.get(name, "…")
+    place = f"env: {{{name}: '{{{plain}}}'}}" if name in written.env else f"'{{{plain}}}' in its command or env"
+    return f"Declare it in its definition, values: {{{plain}: {default}}}, and use it there: {place}"
 
 
 def _near(name: str, known: Iterable[str]) -> str:

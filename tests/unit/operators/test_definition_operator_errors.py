@@ -227,7 +227,7 @@ def test_wrong_manifest_is_found_at_loading(tmp_path: Path, snapshot: SnapshotAs
 
 @pytest.mark.parametrize(
     ("values", "name"),
-    [({"varaint": "slow"}, "'varaint'"), ({"variant": "quick"}, "'quick'")],
+    [({"varaint": "slow"}, "'varaint'"), ({"variant": "quick"}, "'quick'"), ({"LEVEL": "info"}, "'LEVEL'")],
 )
 def test_wrong_values(tmp_path: Path, values: dict[str, str], name: str, snapshot: SnapshotAssertion) -> None:
     with pytest.raises(UsageError) as raised:
