@@ -108,7 +108,14 @@ def test_the_recipe_and_the_action_pass_actionlint(tmp_path: Path) -> None:
     workflows = tmp_path / ".github/workflows"
     workflows.mkdir(parents=True)
     (workflows / "scale.yml").write_text(recipe(), "utf-8")
-    (tmp_path / "action.yml").write_text((ROOT / "action.yml").read_text("utf-8"), "utf-8")
+    text = (ROOT / "action.yml").read_text("utf-8")
+    (tmp_path / "action.yml").write_text(text, "utf-8")
+    # The linter reads an action's inputs only: as a job, its steps are checked, too.
+    action = yaml.safe_load(text)
+    inputs = {name: {**one, "type": "string"} for name, one in action["inputs"].items()}
+    job = {"runs-on": "ubuntu-latest", "steps": action["runs"]["steps"]}
+    workflow = {"on": {"workflow_call": {"inputs": inputs}}, "jobs": {"action": job}}
+    (workflows / "action.yml").write_text(yaml.safe_dump(workflow, sort_keys=False), "utf-8")
     subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
     lint = ["go", "run", "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"]
     said = subprocess.run(lint, cwd=tmp_path, capture_output=True, text=True, check=False)
