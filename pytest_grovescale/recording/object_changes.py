@@ -2,19 +2,22 @@
 
 The audit log is at level Metadata and says that an object was written, not what for. A controller that writes a new
 time, a counter or the same list in another order looks as busy there as one that works. Of each object the parts that
-people and controllers write are kept as JSON, undecoded; only a part whose bytes differ is decoded.
+people and controllers write are kept as JSON, undecoded; only a part whose bytes differ is decoded. Of a Secret only
+digests of its parts are kept, by a key that is in no file: that its data changed, and when, says nothing of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+import secrets
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from . import pod_references
+from . import object_references
 from .object_cache import ObjectKey
 from .records import Difference, DifferenceKind
 
@@ -34,7 +37,8 @@ _STEPS_S = (86_400, 3_600, 60)
 _FRESH_S = 3.0
 """Age up to which a time was the present one when it was written, s."""
 
-_NOT_COMPARED = frozenset({"secrets"})
+_KEY = secrets.token_bytes(32)
+"""Of digests: they compare parts within one process, and are written nowhere."""
 
 _GENERATION = "generation"
 
@@ -76,11 +80,11 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     difference: Difference | None
     """None for a version without a known one before it."""
     numbers: dict[str, str | int]
-    """Changed ones of: whole numbers and phases of spec and status, and the status of conditions."""
+    """Changed ones of: whole numbers and phases of spec and status, lengths of lists of spec, status of conditions."""
     coarse: dict[str, int]
     """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
     needs: list[str]
-    """Of a first version, what its pods cannot start without; see `pod_references`."""
+    """Of a first version, what it names and needs; see `object_references`."""
 
 
 class _Known(msgspec.Struct, gc=False):
@@ -92,12 +96,12 @@ class _Known(msgspec.Struct, gc=False):
 
 
 class Comparer:
-    """Compares each version of a watch's objects with the one before; a watch of Secrets compares nothing."""
+    """Compares each version of a watch's objects with the one before."""
 
     def __init__(self, resource: str) -> None:
         self._resource = resource
-        self._off = resource in _NOT_COMPARED
-        self._numbers = resource != "pods"
+        self._secret = resource == "secrets"
+        self._numbers = resource not in ("pods", "secrets")
         self._known: dict[ObjectKey, _Known] = {}
         self._bytes = 0
 
@@ -112,8 +116,6 @@ class Comparer:
 
         ``wall_s``: when it was seen, seconds since 1970: a time in it may be that moment, rounded.
         """
-        if self._off:
-            return None
         known = self._known.get(key)
         if known is not None and known.uid != uid:
             self.forget(key)
@@ -121,15 +123,17 @@ class Comparer:
         if known is None and self._bytes >= _BUDGET:
             return None
         parts = _parts(data)
+        if self._secret:
+            parts = {name: part if name == _GENERATION else _digest(part) for name, part in parts.items()}
         coarse: dict[str, int] = {}
         needs: list[str] = []
         if known is None:
             known = self._known[key] = _Known(uid, {}, {}, {})
             difference, changed = None, parts
-            needs = pod_references.needed(self._resource, data)
+            needs = object_references.needed(self._resource, data)
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
-            difference, coarse = _difference(known, parts, wall_s)
+            difference, coarse = _difference(known, parts, wall_s, secret=self._secret)
         self._bytes += _size(parts) - _size(known.parts)
         known.parts = parts
         return Facts(difference, self._read(known, changed), coarse, needs)
@@ -167,20 +171,26 @@ def _parts(data: msgspec.Raw) -> dict[str, bytes]:
     return parts
 
 
+def _digest(part: bytes) -> bytes:
+    return hashlib.blake2b(part, digest_size=16, key=_KEY).digest()
+
+
 def _size(parts: dict[str, bytes]) -> int:
     return sum(map(len, parts.values()))
 
 
-def _difference(known: _Known, parts: dict[str, bytes], wall_s: float) -> tuple[Difference, dict[str, int]]:
-    """Return how an object changed, and which new times of it are rounded."""
+def _difference(
+    known: _Known, parts: dict[str, bytes], wall_s: float, *, secret: bool
+) -> tuple[Difference, dict[str, int]]:
+    """Return how an object changed, and which new times of it are rounded. ``secret``: the parts are digests."""
     changes: list[_Change] = []
     for name in {**known.parts, **parts}:
         old, new = known.parts.get(name), parts.get(name)
         if old == new or name == _GENERATION:
             continue
-        if name == "data":
+        if name == "data" or secret:
             # Its keys are contents, too.
-            changes.append((name, "content", None, None))
+            changes.append((name, "content", _digest(old or b""), _digest(new or b"")))
         else:
             changes += _changes(name, *(None if part is None else msgspec.json.decode(part) for part in (old, new)))
     back = []
@@ -270,12 +280,14 @@ def _rounded_to(value: str, wall_s: float) -> int:
 
 
 def _numbers(path: str, content: Any) -> Iterator[tuple[str, str | int]]:
-    """Yield whole numbers and phases right below spec or status, and the status of each condition."""
+    """Yield whole numbers and phases right below spec or status, lengths of lists below spec, and conditions."""
     if not isinstance(content, dict):
         return
     for key, value in content.items():
         if (isinstance(value, int) and not isinstance(value, bool)) or (key in _ENUM and isinstance(value, str)):
             yield f"{path}.{key}", value
+        elif path == "spec" and isinstance(value, list):
+            yield f"{path}.{key}[]", len(value)
         elif key == "conditions" and path == "status" and isinstance(value, list):
             for one in value:
                 if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):

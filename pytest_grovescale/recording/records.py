@@ -213,12 +213,12 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     difference: Difference | None = None
     """None: not compared, or nothing to compare with."""
     numbers: dict[str, str | int] = {}
-    """Path → value of whole numbers and phases right below spec and status, ``metadata.generation``, and the status of
-    conditions; those that changed. Not of pods, nor of objects that only a condition reads."""
+    """Path → value of whole numbers and phases right below spec and status, the length of lists right below spec
+    (``spec.components[]``), ``metadata.generation``, and the status of conditions; those that changed. Not of pods, nor
+    of objects that only a condition reads."""
     needs: list[str] = []
-    """Of a pod or a kind with a template of pods, when it was first seen: what it cannot start without, each as
-    ``configmaps/NAME``: ConfigMaps, Secrets and claims of its volumes and variables that are not optional. Recordings
-    made before this field do not say it."""
+    """When it was first seen: what it names and needs in its namespace, each as ``configmaps/NAME``; see
+    `object_references`. Recordings made before this field do not say it, or only of pods and templates."""
     coarse: dict[str, int] = {}
     """Path of a new time in the status that is rounded to a minute, an hour or a day → that length, s."""
 

@@ -31,6 +31,7 @@ _MOST = 0.8
 _FEW_OWNERS = 3
 """Children of one owner from which on a number that equals theirs does not by chance."""
 _SHOWN = 3
+_BUDGETS = "poddisruptionbudgets.policy"
 _SLICES = "endpointslices.discovery.k8s.io"
 _TOGETHER_NS = 5_000_000_000
 _LATER_NS = 3_000_000_000
@@ -52,6 +53,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     yield from _parts_left(seen)
     yield from _select_nothing(seen)
+    yield from _budgets(seen)
     families = [one for window in [*seen.idle_windows, *seen.stalls] for one in _families(seen, window)]
     by_kind: dict[tuple[str, str], list[_Family]] = defaultdict(list)
     for one in families:
@@ -78,8 +80,8 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
             yield Finding(
                 id=ID,
                 severity="waste",
-                text=f"the operator deleted {len(found):,} {gone} and left the {resource} of the same names, which it"
-                f" had made with them: {found[0].name} for instance",
+                text=f"the operator deleted {gone} and left {len(found):,} {resource} of their names, which it had"
+                f" made with them: {found[0].name} for instance",
                 evidence=("their owner was not being deleted, and they were still there when it was",),
                 check=f'phase.milestone(…, conditions.count("{resource}", …))',
             )
@@ -104,9 +106,18 @@ def _left_parts(
         if at is None or parent.deleting(at) or until - at < _LATER_NS or lives[child.resource, child.object] > 1:
             continue
         for other in stayed:
-            together = other.object == child.object and abs(other.begun - child.begun) < _TOGETHER_NS
+            together = _is_part(child, other, parent) and abs(other.begun - child.begun) < _TOGETHER_NS
             if together and other.resource != child.resource:
                 yield child, other
+
+
+def _is_part(child: Life, other: Life, owner: Life) -> bool:
+    """Return whether an object is named for another one: alike, or with each word of it that is not its owner's."""
+    if child.object == other.object:
+        return True
+    owners = owner.name.split("-")
+    words, others = ([word for word in one.name.split("-") if word not in owners] for one in (child, other))
+    return child.namespace == other.namespace and bool(words) and set(words) < set(others)
 
 
 def _select_nothing(seen: Observed) -> Iterator[Finding]:
@@ -143,6 +154,43 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
                 f" although {len(later):,} pods of the same owners became Ready after them",
                 evidence=(shown(found[0][0].object),),
             )
+
+
+def _budgets(seen: Observed) -> Iterator[Finding]:
+    """Yield PodDisruptionBudgets that count no pod although their owners have some, or that allow no eviction."""
+    window = seen.idle_windows[0] if seen.idle_windows else None
+    none: list[Life] = []
+    closed: list[Life] = []
+    for life in seen.lives.get(_BUDGETS, ()) if window is not None else ():
+        owner = seen.known.get(life.owner or "")
+        if window is None or owner is None or not seen.made_by_operator(life) or not life.exists(window.start):
+            continue
+        numbers = life.numbers(window.end)
+        pods = sum(one.resource == "pods" and one.exists(window.start) for one in seen.below(owner))
+        expected = numbers.get("status.expectedPods")
+        if expected == 0 and pods:
+            none.append(life)
+        elif (
+            expected
+            and numbers.get("status.disruptionsAllowed") == 0
+            and numbers.get("status.currentHealthy") == expected
+        ):
+            closed.append(life)
+    if len(none) >= _FEW_OWNERS:
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"{len(none):,} {_BUDGETS} select no pod, although their owners have some",
+            evidence=(", ".join(life.name for life in none[:_SHOWN]),),
+        )
+    if len(closed) >= _FEW_OWNERS:
+        yield Finding(
+            id=ID,
+            severity="note",
+            text=f"{len(closed):,} {_BUDGETS} allow no eviction although all of their pods are healthy: a drain of a"
+            " node waits for ever",
+            evidence=(", ".join(life.name for life in closed[:_SHOWN]),),
+        )
 
 
 def _families(seen: Observed, window: Window) -> Iterator[_Family]:

@@ -12,17 +12,22 @@ No false alarm: between two changes of the workload by the harness, from its fir
 pods that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a
 tenth of the kind, or two that their maker deleted within five seconds while their owner stayed. Children of an owner
 that goes count where there was one of their name before, by the API server's own order of writes. Kinds that are not
-watched count where the log has one object made and collected three times.
+watched count where the log has one object made and collected three times. A change of a number counts where it was the
+number of children before, and nothing else of the spec changed with it. Contents that are written again count
+three times within one generation of its owner, of three objects that no one else writes; but of Secrets, only where no
+other object of the owner had changed in the second before.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from statistics import median
 
+from ...recording.records import ObjectSeen
 from ..result import Finding, Severity
-from .evidence import Life, shown
+from .evidence import WANTED, Life, shown
 from .observed import AGAIN, Observed
 
 ID = "churn"
@@ -37,6 +42,8 @@ _MOMENTS_NS = 5_000_000_000
 _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
 _ENDED = ("Succeeded", "Failed")
+_LEAST_REWRITTEN = 3
+_CAUSE_NS = 1_000_000_000
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -46,6 +53,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     deleters = _deleters(seen)
     yield from _not_watched(seen)
+    yield from _replaced_for_a_number(seen)
+    yield from _rewritten(seen)
     unowned: set[str] = set()
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
@@ -165,3 +174,91 @@ def _names(lives: list[Life]) -> str:
         return f"{shown(often)}: {number:,} times"
     named = ", ".join(shown(life.object) for life in lives[:_SHOWN])
     return named + (f" and {len(lives) - _SHOWN:,} more" if len(lives) > _SHOWN else "")
+
+
+def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
+    """Yield numbers of children in a spec whose change had children replaced that could have stayed."""
+    replaced: dict[tuple[str, str, int, int, str], list[tuple[int, int]]] = defaultdict(list)
+    changed = {(one.resource, one.object) for one in seen.by_harness(seen.begin, seen.end) if one.verb != "create"}
+    for resource, lives in sorted(seen.lives.items()):
+        for owner in (life for life in lives if (resource, life.object) in changed):
+            for event in owner.events:
+                if (number := _only_number(event)) is None:
+                    continue
+                path, after = number
+                before = owner.numbers(event.at - 1).get(path)
+                if not isinstance(before, int) or before < 1 or before == after:
+                    continue
+                end = _next_step(seen, event.at)
+                there: dict[str, list[Life]] = defaultdict(list)
+                for child in seen.below(owner):
+                    if child.exists(event.at) and not child.deleting(event.at):
+                        there[child.resource].append(child)
+                for kind, those in there.items():
+                    left = [one for one in those if not one.exists(end) or one.deleting(end)]
+                    surplus = sum(not _ended(one) for one in left) - max(0, before - after)
+                    if len(those) == before:
+                        replaced[resource, path, before, after, kind].append((max(0, surplus), before))
+    for (resource, path, before, after, kind), counts in replaced.items():
+        total, there_were = (sum(column) for column in zip(*counts, strict=True))
+        if total >= max(_LEAST, there_were / _LEAST):
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"a change of {path} from {before:,} to {after:,} in {len(counts):,} {resource} had {total:,} of"
+                f" {there_were:,} {kind} replaced that could have stayed",
+                check=f'api_requests(phase=…, verb="delete", resource="{kind}", max=…)',
+            )
+
+
+def _only_number(event: ObjectSeen) -> tuple[str, int] | None:
+    """Return the one number below spec that an event changed, if it changed nothing else that is wanted."""
+    if event.difference is None:
+        return None
+    wanted = [path for path in event.difference.paths if path.startswith(WANTED)]
+    number = event.numbers.get(wanted[0]) if len(wanted) == 1 else None
+    return (wanted[0], number) if isinstance(number, int) and wanted[0].startswith("spec.") else None
+
+
+def _next_step(seen: Observed, at: int) -> int:
+    """Return when the harness next changed the workload after a moment, or a phase began."""
+    steps = seen.workload_changes
+    after = bisect_right(steps, at)
+    return min(seen.end, steps[after] if after < len(steps) else seen.end) - 1
+
+
+def _rewritten(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose contents the operator wrote again and again, while their owners stayed."""
+    for resource, lives in sorted(seen.lives.items()):
+        often: list[tuple[int, str, Life]] = []
+        for life in lives:
+            owner = seen.known.get(life.owner or "")
+            if owner is None or not seen.made_by_operator(life) or not seen.written_by_operator_alone(life):
+                continue
+            paths: Counter[str] = Counter()
+            generations: Counter[str | int] = Counter()
+            for event in life.events[1:]:
+                changed = event.difference.paths if event.difference is not None else []
+                wanted = [path for path in changed if path.startswith(WANTED)]
+                if wanted and (resource == "secrets" or not _has_cause(seen, event, life, owner)):
+                    paths.update(wanted)
+                    generations[owner.numbers_by(event).get("metadata.generation", 0)] += 1
+            if generations and (most := max(generations.values())) >= _LEAST_REWRITTEN:
+                often.append((most, paths.most_common(1)[0][0], life))
+        if len(often) >= _LEAST_REWRITTEN:
+            path = Counter(path for _, path, _ in often).most_common(1)[0][0]
+            yield Finding(
+                id=ID,
+                severity="defect" if resource == "secrets" else "waste",
+                text=f"the operator changed {path} of {len(often):,} {resource} that it had made"
+                f" {median(number for number, _, _ in often):,.0f} times each (median), while the spec of their owners"
+                " stayed: it makes new ones at each reconcile",
+                evidence=(_names([life for _, _, life in often]),),
+                check="noop_writes(max=0)",
+            )
+
+
+def _has_cause(seen: Observed, event: ObjectSeen, life: Life, owner: Life) -> bool:
+    """Return whether another object of the owner changed shortly before an event."""
+    others = (one for one in seen.below(owner) if one is not life)
+    return any(one.changed_in(event.at - _CAUSE_NS, event.at) for one in others)

@@ -19,6 +19,9 @@ from ..recording_index import PhaseSpan
 FOREIGN_FINALIZERS = ("foregroundDeletion", "orphan")
 """Finalizers that the garbage collector takes away."""
 
+WANTED = ("spec", "data", "rules", "subjects", "metadata.labels")
+"""Parts of an object that say what is wanted; other controllers write its status, and annotations."""
+
 ObjectId = tuple[str, str]
 """Namespace and name."""
 
@@ -224,6 +227,15 @@ class Life:
         times, known = self._numbers
         before = bisect.bisect_right(times, at)
         return known[before - 1] if before else _NOTHING
+
+    @functools.cached_property
+    def _versions(self) -> list[int]:
+        return [int(event.resource_version or 0) for event in self.events]
+
+    def numbers_by(self, event: ObjectSeen) -> Mapping[str, str | int]:
+        """Return its numbers when another object was written, by the API server's own order of writes."""
+        before = bisect.bisect_right(self._versions, int(event.resource_version or 0))
+        return self.numbers(self.events[before - 1].at) if before else _NOTHING
 
     def gone_at(self) -> int | None:
         """Return when it was seen to be gone; None while it exists."""

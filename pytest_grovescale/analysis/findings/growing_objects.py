@@ -4,9 +4,12 @@ A history in the status, or an annotation that each reconcile appends to, works 
 for one object, 1.5 MiB: from then on each write of it is refused. Until then each watcher receives and decodes all of
 it at each change. (https://etcd.io/docs/v3.5/dev-guide/limit/)
 
+One that grows with each object of the workload ends there with their number.
+
 No false alarm: a list of an object's children grows as they are made, and stops. It counts where a field grew at four
 of five of its changes, three or more, and went on while there was nothing to do: after triggers and touches that change
-nothing, or in an idle window.
+nothing, or in an idle window. What grows with the workload counts where ten changes of the operator made it larger, by
+200 bytes and more for each of ten objects or more, none of which it owns.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import NamedTuple
 
 from ..api_requests import triggers_of
 from ..result import Finding
-from .evidence import Life
+from .evidence import Life, shown
 from .observed import QUIET_NS, Observed
 
 ID = "growing-objects"
@@ -29,6 +32,12 @@ _FOR_NOTHING = 2
 """Changes of one object while there was nothing to do that show it; of several objects one each."""
 _OBJECTS = 3
 _SHOWN = 2
+_SHARED = 10
+"""Changes that made an object larger, and objects of the workload, from which on it grows with them."""
+_EACH = 200
+"""Bytes for each object of the workload; counts in a status are below ten."""
+_LIMIT = 1 << 20
+_FEW_OBJECTS = 5000
 
 
 class _Growth(NamedTuple):
@@ -40,6 +49,7 @@ class _Growth(NamedTuple):
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with a field that grows with each write."""
+    yield from _of_all_objects(seen)
     times = _nothing_to_do(seen)
     for resource, lives in sorted(seen.lives.items()):
         by_path: dict[str, list[_Growth]] = defaultdict(list)
@@ -61,6 +71,29 @@ def findings(seen: Observed) -> Iterator[Finding]:
             severity="defect",
             text=f"{' or '.join(paths[:_SHOWN])} of {widest:,} {resource} grew with each of its changes, also while"
             f" there was nothing to do: up to {most:,} times, by {size:.0f} bytes",
+        )
+
+
+def _of_all_objects(seen: Observed) -> Iterator[Finding]:
+    """Yield the object that the operator makes larger with each object of the workload."""
+    most: tuple[float, Life] | None = None
+    for lives in seen.lives.values():
+        for life in lives:
+            if seen.own_updates(life) < _SHARED or seen.children.get(life.uid) or seen.objects < _SHARED:
+                continue
+            end = min(filter(None, (life.marked_at, seen.workload_deleted, seen.end)))
+            grown = [event.difference.grown for event in life.until(end) if event.difference is not None]
+            each = sum(grown) / seen.objects
+            if sum(number > 0 for number in grown) >= _SHARED and each >= _EACH and (most is None or each > most[0]):
+                most = each, life
+    if most is not None:
+        each, life = most
+        number = _LIMIT / each
+        yield Finding(
+            id=ID,
+            severity="waste" if number < _FEW_OBJECTS else "note",
+            text=f"{life.resource} {shown(life.object)} grew by {each:,.0f} bytes with each of"
+            f" {seen.objects:,} objects: with {number:,.0f} of them it reaches 1 MiB, and its writes are refused",
         )
 
 

@@ -109,7 +109,7 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
     sent = [one for one in seen.requests_in(start, end) if one.verb in ("update", "patch")]
     triggered = {(one.resource, one.object) for one in seen.by_harness(start, end)}
     changed: set[tuple[str, ObjectId]] = set()
-    # A watch of secrets compares nothing, and hardly anyone passes annotations on to them.
+    # Older recordings do not compare secrets, and hardly anyone passes annotations on to them.
     known = {"secrets", *seen.compared}
     for resource in {one.resource for one in sent}:
         for life in seen.lives.get(resource, ()):

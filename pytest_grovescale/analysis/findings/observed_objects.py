@@ -82,10 +82,14 @@ class ObservedObjects(ObservedRequests):
 
     def family(self, life: Life) -> list[Life]:
         """Return an object with its owners, their owners, and all that it owns, directly or not."""
+        return [*self.line(life), *self.below(life)]
+
+    def line(self, life: Life) -> list[Life]:
+        """Return an object with its owners, nearest first."""
         found = [life]
         while found[-1].owner and (owner := self.known.get(found[-1].owner)) is not None:
             found.append(owner)
-        return [*found, *self.below(life)]
+        return found
 
     def below(self, life: Life) -> Iterator[Life]:
         """Yield all that an object owns, directly or not, nearest first."""
@@ -126,6 +130,11 @@ class ObservedObjects(ObservedRequests):
         if life.object in self.made.get(life.resource, ()):
             return True
         return life.complete and life.resource in self.made_unnamed and life.begun >= self.begin
+
+    def written_by_operator_alone(self, life: Life) -> bool:
+        """Return whether no one but the operator, and the harness with its annotations, wrote more than a status."""
+        writes = self.writes_by_object.get((life.resource, life.object), ())
+        return {one.user for one in writes if one.subresource in ("", "scale")} <= {self.operator, self.harness}
 
     def updates(self, life: Life) -> int:
         """Return how often anyone changed an object, its create and its deletion left out."""

@@ -9,7 +9,8 @@ No false alarm: a pause shows as a *least* distance between requests, which load
 distances have to be near the median, and the share of the time in which the operator did not run, or wait for a core,
 has to leave a pause of them. Beside other programs that keep it or the API server from the cores, only a tenth of a
 second and more counts. What waits for the object before to become Ready (an ordered start), and ordinals from the last
-to the first, are by design.
+to the first, are by design. Answers are slow where each takes a tenth of a second, and five times as long as those of
+other kinds, of requests that stood alone, three of them: in a burst, writes that need more work wait longer.
 A rate limit that the client's own metrics show is named by `workers`.
 """
 
@@ -19,7 +20,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from statistics import median, quantiles
 
 from ...recording.conditions import READY_PATH
@@ -55,6 +56,9 @@ _UNDER_WAY = 0.5
 _ENOUGH_S = 5.0
 """Time after the last trigger within which an idle operator has reconciled what was triggered."""
 _SERVED = 0.8
+_LEAST_ANSWERS = 10
+_SLOW_ANSWER_S = 0.1
+_FASTER = 0.2
 _ORDINAL = re.compile(r"-(\d+)$")
 
 
@@ -68,6 +72,33 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
     yield from late(seen)
     yield from _unserved(seen)
+    yield from _slow_answers(seen)
+
+
+def _slow_answers(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose writes the API server takes long to answer with nothing else to do, and others at once."""
+    alone: dict[str, list[float]] = defaultdict(list)
+    sent = sorted((one for one in seen.all_requests if one.verb != "watch"), key=lambda one: one.received)
+    free = 0  # when all requests before were answered
+    for one, after in zip_longest(sent, sent[1:]):
+        by_itself = one.received >= free and (after is None or after.received >= one.completed)
+        if by_itself and one.changes and one.verb != "delete" and one.category == "object":
+            alone[one.what].append((one.completed - one.received) / 1e9)
+        free = max(free, one.completed)
+    for what, times in sorted(alone.items()):
+        others = [seconds for other, those in alone.items() if other != what for seconds in those]
+        if len(times) < AGAIN or len(others) < _LEAST_ANSWERS:
+            continue
+        least = min(times)
+        if least >= _SLOW_ANSWER_S and median(others) <= _FASTER * least:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"the API server took {least * 1e3:,.0f} ms and more to answer each of {len(times):,} {what} that"
+                f" were sent while it had nothing else to do, and {median(others) * 1e3:,.0f} ms for other writes"
+                " (median): a webhook for them is slow",
+                evidence=("anyone who writes such an object waits for it",),
+            )
 
 
 def _unserved(seen: Observed) -> Iterator[Finding]:

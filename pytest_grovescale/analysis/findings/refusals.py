@@ -9,7 +9,8 @@ No false alarm: an object that is asked for a second time, moments after the ope
 as that of any controller with several events for one object: a note, up to half of what was made. What is gone by now
 (404) is a question, or a race with its deletion; conflicts count from a share of the writes on that a correct operator
 does not reach under load. What follows from an injected fault (a write whose answer was lost, a watch that was cut)
-does not count; one that did not reach the API server is in no log of it.
+does not count; one that did not reach the API server is in no log of it. Failed reconciles count from twenty and a
+tenth of all on, where not half as many requests were refused, and never beside faults.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from statistics import median
 from ..result import Finding
 from .evidence import ObjectId, Sent
 from .observed import Observed
+from .observed_requests import is_for_objects
 
 ID = "refused-requests"
 
@@ -33,6 +35,10 @@ _SHARE = 0.1
 _WRONG = frozenset({400, 401, 403, 422})
 """Answers that no retry mends."""
 
+_LEAST_ERRORS = 20
+
+_RIGHTS = frozenset({401, 403})
+_READS = ("get ", "list ", "watch ")
 _LEAST_READS = 2
 """Reads without the right to: an informer repeats them with a delay that grows, and its caches never fill."""
 
@@ -63,17 +69,18 @@ _MEANING = {
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of refusal that repeats, and for retries without a growing delay."""
-    refused = [one for one in seen.requests if one.refused and not _is_a_question(one) and not seen.follows_fault(one)]
+    sent = [one for one in seen.own if is_for_objects(one) or (one.code in _RIGHTS and one.category != "review")]
+    refused = [one for one in sent if one.refused and not _is_a_question(one) and not seen.follows_fault(one)]
     overtaken = _overtaken(seen)
     conflicts = [one for one in refused if _is_conflict(one) or overtaken(one)]
     yield from _conflicts(seen, conflicts)
     known = {*conflicts, *(twice := list(_made_twice(seen, refused)))}
     yield from _lagging(twice)
     others = Counter((one.what, one.code) for one in refused if one not in known)
-    asked = Counter(one.what for one in seen.requests)
+    asked = Counter(one.what for one in sent)
     by_code: dict[int, Counter[str]] = defaultdict(Counter)
     for (what, code), number in others.items():
-        unfilled = code in (401, 403) and what.startswith(("get ", "list ")) and number >= _LEAST_READS
+        unfilled = code in _RIGHTS and what.startswith(_READS) and number >= _LEAST_READS
         if unfilled or (number >= _LEAST and (code in _WRONG or number >= _SHARE * asked[what])):
             by_code[code][what] = number
     for code, kinds in sorted(by_code.items(), key=lambda one: -one[1].total()):
@@ -89,6 +96,27 @@ def findings(seen: Observed) -> Iterator[Finding]:
             check='error_ratio(kind="persistent")',
         )
     yield from _retries([one for one in refused if not _is_conflict(one)])
+    yield from _errors(seen)
+
+
+def _errors(seen: Observed) -> Iterator[Finding]:
+    """Yield the controller most of whose failed reconciles no refused request explains."""
+    if seen.faults.windows or seen.target is None or seen.first_scrape is None:
+        return
+    last = len(seen.target.moments) - 1
+    failed = seen.reconciles_between(seen.first_scrape, last, lambda result: result == "error")
+    done = seen.reconciles_between(seen.first_scrape, last, lambda result: True)
+    controller, number = max(failed.items(), key=lambda one: one[1], default=("", 0))
+    refused = sum(one.refused for one in seen.own)
+    if number >= max(_LEAST_ERRORS, _SHARE * done[controller]) and refused <= number / 2:
+        yield Finding(
+            id=ID,
+            severity="waste",
+            text=f"{number:,} of {done[controller]:,} reconciles of {controller} ended with an error, and only"
+            f" {refused:,} of the operator's requests were refused: an error as a way to wait is tried again with a"
+            " delay that grows to minutes",
+            check='error_ratio(kind="persistent")',
+        )
 
 
 def _made_twice(seen: Observed, refused: list[Sent]) -> Iterator[Sent]:

@@ -6,29 +6,31 @@ it is killed for its memory, it will be again.
 No false alarm: a restart that the test asked for (`scale.restart_operator`) does not count, nor what happens before the
 first phase. What the operator changes after a restart that was asked for counts where nothing had changed in the second
 before it, up to the test's next action, of three objects that were there before, and only what says what is wanted of
-them: other controllers write the rest.
+them: other controllers write the rest. A Lease counts that was asked for three times before it could be taken.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from http import HTTPStatus
 from itertools import pairwise
 
 from ..result import OPERATOR, Finding
+from .evidence import WANTED, Sent
 from .observed import QUIET_NS, Observed
 
 ID = "restarts"
 
 _ASKED = "operator-restart"
 _LEAST = 3
-_WANTED = ("spec", "data", "rules", "subjects", "metadata.labels")
-"""Parts of an object that say what is wanted; other controllers write its status, and annotations."""
+_LEAST_WAIT_S = 5.0
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield one finding for all restarts of the operator, and one for what it changed after those that were asked."""
     yield from _caught_up(seen)
+    yield from _waits_for_its_lease(seen)
     marks = [mark for mark in seen.contents.marks if mark.label == _ASKED]
     asked = [
         (begin.at, next((mark.at for mark in marks if mark.state == "end" and mark.at > begin.at), seen.end))
@@ -64,6 +66,8 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
         asked = [one.received for one in seen.by_harness(begin.at, seen.end)]
         asked += [at for at in seen.workload_changes if at > done.at]
         end = min(asked, default=seen.end)
+        sent = [one for one in seen.requests_in(begin.at, end) if one.changes]
+        yield from _made_or_deleted(sent)
         changed = _changed(seen, begin.at, end)
         resource = max(changed, key=lambda of: len(changed[of]), default="")
         if len(changed.get(resource, ())) < _LEAST:
@@ -94,6 +98,44 @@ def _changed(seen: Observed, start: int, end: int) -> dict[str, list[list[str]]]
             if life.begun >= start or (resource, life.object) not in wrote:
                 continue
             differences = (event.difference for event in life.between(start, end) if event.difference is not None)
-            if paths := [path for one in differences for path in one.paths if path.startswith(_WANTED)]:
+            if paths := [path for one in differences for path in one.paths if path.startswith(WANTED)]:
                 found[resource].append(paths)
     return found
+
+
+def _made_or_deleted(sent: list[Sent]) -> Iterator[Finding]:
+    """Yield what the operator made or deleted of what it sent after a restart."""
+    made = [one for one in sent if one.code == HTTPStatus.CREATED and not one.subresource]
+    deleted = [one for one in sent if one.verb == "delete"]
+    for verb, done, those in (("create", "made", made), ("delete", "deleted", deleted)):
+        kinds = Counter(one.resource for one in those)
+        resource, number = max(kinds.items(), key=lambda one: one[1], default=("", 0))
+        if number >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"after a restart, while the test changed nothing, the operator {done} {number:,} {resource}: it"
+                " had missed a change before, or does so after each restart",
+                evidence=tuple(f"{other:,} {of}" for of, other in kinds.items() if of != resource),
+                check=f'api_requests(phase=…, verb="{verb}", resource="{resource}", max=0)',
+            )
+
+
+def _waits_for_its_lease(seen: Observed) -> Iterator[Finding]:
+    """Yield how long the operator waited, after a restart that the test asked for, for the Lease of its own."""
+    for begin in (mark for mark in seen.contents.marks if mark.label == _ASKED and mark.state == "begin"):
+        leases = [one for one in seen.housekeeping if one.category == "lease" and one.received > begin.at]
+        taken = next((one for one in leases if one.changes), None)
+        if taken is None:
+            continue
+        asked = [one for one in leases if one.received < taken.received]
+        waited = (taken.completed - asked[0].received) / 1e9 if asked else 0.0
+        if len(asked) >= _LEAST and waited >= _LEAST_WAIT_S:
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"after a restart the operator waited {waited:.0f} s for its own Lease {taken.name}: the process"
+                " before did not release it when it ended",
+                evidence=("each update of the operator stops its work for so long",),
+            )
+            return

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from ..result import Finding
-from .evidence import Life, shown
+from .evidence import Life, Sent, shown
 from .observed import Observed
 
 ID = "rival-writers"
@@ -40,6 +40,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     yield from _taken_back(seen)
     yield from _specs_of_others(seen)
+    yield from _deleted_of_others(seen)
     for _, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
         for life in lives:
@@ -103,6 +104,31 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
                 " user's, who applies it again from where it is kept",
                 check="noop_writes(max=0)",
             )
+
+
+def _deleted_of_others(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of which the operator deleted what others had made, and had not deleted."""
+    made = {
+        (one.resource, one.object): one.user
+        for one in seen.all_requests
+        if one.code == HTTPStatus.CREATED and not one.subresource and one.name
+    }
+    asked = {
+        (one.resource, one.object) for one in seen.all_requests if one.verb == "delete" and one.user == seen.harness
+    }
+    found: dict[str, list[Sent]] = defaultdict(list)
+    for one in seen.requests:
+        key = one.resource, one.object
+        if one.verb == "delete" and one.changes and made.get(key) == seen.harness and key not in asked:
+            found[one.resource].append(one)
+    for resource, deletions in found.items():
+        own = resource.partition(".")[2].count(".") and resource in seen.with_status
+        yield Finding(
+            id=ID,
+            severity="note" if own else "defect",
+            text=f"the operator deleted {len(deletions):,} {resource} that it had not made: {deletions[0].name} for"
+            " instance, which its user had applied and not deleted",
+        )
 
 
 def _returns(seen: Observed, life: Life) -> Counter[str]:

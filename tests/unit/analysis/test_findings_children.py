@@ -300,7 +300,7 @@ def test_pods_that_come_before_what_they_need(version: int | None, optional: boo
         else record
         for record in sim.records()
     ]
-    assert ("creation-order" in {one.id for one in analyse(records).findings}) == wrong
+    assert ("references" in {one.id for one in analyse(records).findings}) == wrong
 
 
 @pytest.mark.parametrize("first_stays", [True, False])

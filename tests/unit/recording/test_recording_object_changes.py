@@ -140,9 +140,20 @@ def test_times_that_are_rounded(stamp: str, seen_s: float, step: int) -> None:
         assert facts(*versions, wall_s=NOON + seen_s).coarse == ({name: step} if step else {})
 
 
-def test_secrets_are_not_compared() -> None:
-    comparer = Comparer("secrets")
-    assert comparer.facts(KEY, "1", msgspec.Raw(msgspec.json.encode(version(data={"a": "b"}))), NOON) is None
+def test_of_a_secret_only_the_part_that_changed_is_known() -> None:
+    first, second = (version(data={"password": value}, metadata={"labels": {"app": "a"}}) for value in ("b", "c"))
+    changed = facts(first, second, resource="secrets").difference
+    assert changed is not None
+    assert (changed.kind, changed.paths, changed.back) == ("content", ["data"], [])
+    back = facts(first, second, first, resource="secrets").difference
+    assert back is not None
+    assert back.back == ["data"]
+    same = facts(first, first, resource="secrets").difference
+    assert same is not None
+    assert same.kind == "none"
+    labelled = facts(first, version(data={"password": "b"}), resource="secrets").difference
+    assert labelled is not None
+    assert labelled.paths == ["metadata.labels"]
 
 
 JSON = st.recursive(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.pod_references import needed
+from pytest_grovescale.recording.object_references import needed
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -63,3 +63,51 @@ def test_other_kinds_need_nothing() -> None:
 def test_any_part_of_a_spec_may_be_missing(parts: set[str], null: bool) -> None:
     spec = {part: None if null and part != "containers" else SPEC[part] for part in parts}
     assert set(needed("pods", encoded({"spec": spec}))) <= set(NEEDS)
+
+
+BINDING: dict[str, Any] = {
+    "metadata": {"name": "b", "namespace": "t"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+    "subjects": [
+        {"kind": "ServiceAccount", "name": "own"},
+        {"kind": "ServiceAccount", "name": "near", "namespace": "t"},
+        {"kind": "ServiceAccount", "name": "far", "namespace": "other"},
+        {"kind": "User", "name": "someone"},
+    ],
+}
+INGRESS: dict[str, Any] = {
+    "spec": {
+        "defaultBackend": {"service": {"name": "front", "port": {"number": 80}}},
+        "tls": [{"hosts": ["a"], "secretName": "certificate"}, {"hosts": ["b"]}],
+        "rules": [{"http": {"paths": [{"backend": {"service": {"name": "back"}}}, {"backend": {}}]}}, {"host": "c"}],
+    }
+}
+TEMPLATE: dict[str, Any] = {"spec": {"serviceAccountName": "runner", "containers": []}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "content", "wanted"),
+    [
+        (
+            "rolebindings.rbac.authorization.k8s.io",
+            BINDING,
+            ["roles.rbac.authorization.k8s.io/reader", "serviceaccounts/near", "serviceaccounts/own"],
+        ),
+        ("ingresses.networking.k8s.io", INGRESS, ["secrets/certificate", "services/back", "services/front"]),
+        (
+            "horizontalpodautoscalers.autoscaling",
+            {"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "web"}}},
+            ["deployments.apps/web"],
+        ),
+        ("horizontalpodautoscalers.autoscaling", {"spec": {"scaleTargetRef": {"kind": "Widget", "name": "w"}}}, []),
+        (
+            "statefulsets.apps",
+            {"spec": {"serviceName": "peers", "template": TEMPLATE}},
+            ["serviceaccounts/runner", "services/peers"],
+        ),
+        ("cronjobs.batch", {"spec": {"jobTemplate": {"spec": {"template": TEMPLATE}}}}, ["serviceaccounts/runner"]),
+        ("pods", {"spec": {"serviceAccountName": "default"}}, []),
+    ],
+)
+def test_what_other_kinds_name(resource: str, content: dict[str, Any], wanted: list[str]) -> None:
+    assert needed(resource, encoded(content)) == wanted

@@ -1,0 +1,138 @@
+"""Changes that take more pods away than they have to: all of an object's at once, twice, or failed ones that stay.
+
+An update that deletes every pod before the first new one is Ready is an outage of each object, at any size; one
+template that is written twice rolls everything twice. Kubernetes' own controllers go step by step
+(https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment).
+
+No false alarm: only pods that the operator itself deleted, all of an object's within ten seconds, two Ready ones or
+more, that as many followed, while the object was not being deleted. It is a note: a group of pods may have to start
+together. A template counts as written twice within one generation of its owner, of three objects that no one else
+writes, where each write changed it. Failed pods count after five seconds without one that took their place, on three
+objects or one in ten of their kind.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from ..result import Finding
+from .evidence import Life, ObjectId
+from .observed import Observed
+
+ID = "availability"
+
+_LEAST = 3
+_READY = 2
+_TEMPLATE = "spec.template"
+_TWICE = 2
+_TOGETHER_NS = 10_000_000_000
+_FAILED_NS = 5_000_000_000
+_SHARE = 0.1
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield objects that lost all pods at once, templates that were rolled twice, and failed pods that stay."""
+    if not seen.operator or not seen.log_whole:
+        return
+    yield from _all_at_once(seen)
+    yield from _rolled_twice(seen)
+    yield from _failed(seen)
+
+
+def _all_at_once(seen: Observed) -> Iterator[Finding]:
+    deleted = {(one.resource, one.object) for one in seen.requests if one.verb == "delete" and not one.refused}
+    without: dict[str, list[float]] = defaultdict(list)
+    end = seen.workload_deleted or seen.end
+    for resource, lives in sorted(seen.lives.items()):
+        if resource == "pods":
+            continue
+        for owner in lives:
+            pods = [one for one in seen.children.get(owner.uid, ()) if one.resource == "pods"]
+            if len(pods) > _READY and any((pod.resource, pod.object) in deleted for pod in pods):
+                seconds = _without_ready(pods, deleted, min(end, owner.marked_at or end))
+                if seconds is not None:
+                    without[resource].append(seconds)
+    for resource, times in without.items():
+        if len(times) >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"the operator took all Ready pods of {len(times):,} {resource} away at once: for"
+                f" {median(times):.1f} s (median) none was Ready",
+                evidence=("a change of the workload came before, and none of them was being deleted",),
+            )
+
+
+def _without_ready(pods: Sequence[Life], deleted: set[tuple[str, ObjectId]], end: int) -> float | None:
+    """Return for how long none of some pods was Ready, after the operator had deleted two or more, s; None: never."""
+    moments: list[tuple[int, int, Life]] = []
+    for pod in pods:
+        if pod.ready is not None and pod.ready.at < end:
+            left = min((at for at in (pod.marked_at, pod.gone_at()) if at is not None), default=end)
+            moments.append((pod.ready.at, 1, pod))
+            moments += [(left, -1, pod)] if left < end else []
+    number = most = 0
+    lost: int | None = None
+    for at, step, _ in sorted(moments, key=lambda one: one[:2]):
+        number += step
+        most = max(most, number)
+        if lost is not None and number >= _READY:
+            return (at - lost) / 1e9
+        if number == 0 and step < 0 and most >= _READY:
+            went = [one for moment, down, one in moments if down < 0 and at - _TOGETHER_NS < moment <= at]
+            by_operator = len(went) >= most and all((one.resource, one.object) in deleted for one in went)
+            lost = at if by_operator else None
+    return None
+
+
+def _rolled_twice(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose template the operator wrote twice for one change of their owner."""
+    for resource, lives in sorted(seen.lives.items()):
+        twice: list[tuple[int, Life]] = []
+        for life in lives:
+            owner = seen.known.get(life.owner or "")
+            if owner is None or not seen.made_by_operator(life) or not seen.written_by_operator_alone(life):
+                continue
+            generations: Counter[str | int] = Counter()
+            for event in life.events[1:]:
+                paths = event.difference.paths if event.difference is not None else []
+                if any(path.startswith(_TEMPLATE) for path in paths):
+                    generations[owner.numbers_by(event).get("metadata.generation", 0)] += 1
+            if generations and (most := max(generations.values())) >= _TWICE:
+                twice.append((most, life))
+        if len(twice) >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="waste",
+                text=f"the operator changed the pod template of {len(twice):,} {resource}"
+                f" {median(number for number, _ in twice):,.0f} times (median) for one spec of their owners: each rolls"
+                " all of their pods",
+                evidence=(", ".join(life.name for _, life in twice[:_LEAST]),),
+            )
+
+
+def _failed(seen: Observed) -> Iterator[Finding]:
+    """Yield pods that failed and were neither deleted nor replaced, while their owner stayed."""
+    end = (seen.workload_deleted or seen.end) - 1
+    left: dict[str, list[Life]] = defaultdict(list)
+    owners: Counter[str] = Counter()
+    for pod in seen.lives.get("pods", ()):
+        owner = seen.known.get(pod.owner or "")
+        owners.update([owner.resource] if owner is not None else [])
+        failed = next((event.at for event in pod.events if event.fields.get("status.phase") == "Failed"), None)
+        if failed is None or owner is None or failed + _FAILED_NS > end or not seen.made_by_operator(pod):
+            continue
+        others = [one for one in seen.children[owner.uid] if one.resource == "pods"]
+        replaced = any(failed <= other.begun for other in others)
+        if pod.exists(end) and not pod.deleting(end) and not owner.deleting(end) and not replaced:
+            left[owner.resource].append(pod)
+    for resource, pods in left.items():
+        if len(pods) >= min(_LEAST, max(1, round(_SHARE * owners[resource]))):
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{len(pods):,} pods of {resource} failed, and the operator neither deleted nor replaced them:"
+                f" {pods[0].name} for instance",
+            )

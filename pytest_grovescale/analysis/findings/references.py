@@ -1,0 +1,167 @@
+"""Objects that name others which are not there: made later, never, or gone again while they are needed.
+
+A kubelet that does not find a ConfigMap, a Secret or a claim tries again, with a delay that grows to minutes; a
+simulated node starts the pod all the same, so that a test passes and a real cluster waits.
+(https://kubernetes.io/docs/concepts/configuration/configmap/#using-configmaps: a reference that is not optional has to
+exist before the pod starts)
+
+A RoleBinding without its Role, an Ingress without its Service, an autoscaler without its target are accepted by the API
+server, and do nothing.
+
+A ConfigMap with a hash in its name that stays when nothing needs it any more is one more with each change.
+
+No false alarm: only references that are not optional, of objects that the operator made itself. What came later counts
+for pods and templates, and has to be made by the operator, too, by the API server's own order of writes, where no
+object of that name was there before; what is not there at all counts for kinds whose objects a watch without a gap
+shows. What went too early counts three seconds later, of pods that are not being deleted, nor any owner of theirs. What
+stays is a note.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from ..audit_times import namespace_of
+from ..result import Finding
+from .evidence import Life, shown
+from .observed import Observed
+
+ID = "references"
+
+_LEAST = 3
+_STARTED_WITH = frozenset({"configmaps", "secrets", "persistentvolumeclaims", "serviceaccounts"})
+"""What has to be there before a pod."""
+_REPLACED = frozenset({"configmaps", "secrets"})
+"""What operators replace by one of another name when its contents change."""
+_LATER_NS = 3_000_000_000
+
+
+class _Need(NamedTuple):
+    """An object of the operator and what it names, which is of a kind."""
+
+    life: Life
+    kind: str
+    name: str
+    those: Sequence[Life]
+    """All that ever had this name."""
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind whose objects were made too early, miss something or lost it; and what stays."""
+    if not seen.operator:
+        return
+    needs = list(_needs(seen))
+    late: dict[tuple[str, str], list[_Need]] = defaultdict(list)
+    never: dict[tuple[str, str], list[_Need]] = defaultdict(list)
+    lost: dict[tuple[str, str], list[_Need]] = defaultdict(list)
+    for need in needs:
+        life, those = need.life, need.those
+        if not those and _is_shown(seen, need):
+            never[life.resource, need.kind].append(need)
+        elif those and need.kind in _STARTED_WITH and all(_came_after(one, life) for one in those):
+            if seen.made_by_operator(those[0]):
+                late[life.resource, need.kind].append(need)
+        elif those and life.resource == "pods" and _lost(seen, need):
+            lost[life.resource, need.kind].append(need)
+    for (resource, kind), found in late.items():
+        if len(found) >= _LEAST:
+            seconds = median((need.those[0].begun - need.life.begun) / 1e9 for need in found)
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"the operator made {len(found):,} {resource} before the {kind} that they cannot start without"
+                f" ({seconds * 1e3:,.0f} ms before, median): a kubelet that does not find them tries again later",
+                evidence=(shown(found[0].life.object),),
+            )
+    for (resource, kind), found in never.items():
+        if len(found) >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{len(found):,} {resource} that the operator made need {kind} that do not exist: {found[0].name}"
+                f" for {found[0].life.name}",
+                evidence=(
+                    "simulated nodes start such pods; a kubelet does not"
+                    if kind in _STARTED_WITH
+                    else "the API server accepts such an object, and it does nothing",
+                ),
+            )
+    for (resource, kind), found in lost.items():
+        if len(found) >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{len({need.name for need in found}):,} {kind} were deleted that {len(found):,} {resource} of the"
+                f" operator's still need: {found[0].name} for {found[0].life.name}",
+                evidence=("a pod that is started again, on its node or another one, waits for them",),
+            )
+    yield from _unneeded(seen, needs)
+
+
+def _needs(seen: Observed) -> Iterator[_Need]:
+    for _, lives in sorted(seen.lives.items()):
+        for life in lives:
+            needs = life.events[0].needs
+            if needs and not life.events[0].initial and seen.made_by_operator(life):
+                for need in needs:
+                    kind, _, name = need.partition("/")
+                    yield _Need(life, kind, name, seen.of_name.get((kind, (life.namespace, name)), ()))
+
+
+def _is_shown(seen: Observed, need: _Need) -> bool:
+    """Return whether a watch shows each object of a kind in a namespace, at least up to the end of who needs it."""
+    return any(
+        story.opened.spec.resource == need.kind
+        and namespace_of(story.opened.spec) in ("", need.life.namespace)
+        and story.complete_since(need.life.gone_at() or seen.end)
+        for story in seen.stories
+    )
+
+
+def _came_after(one: Life, life: Life) -> bool:
+    first, other = one.events[0], life.events[0]
+    return not first.initial and int(first.resource_version or 0) > int(other.resource_version or 0) > 0
+
+
+def _lost(seen: Observed, need: _Need) -> bool:
+    """Return whether a pod went on for seconds after the last object that it needs was gone."""
+    went = [one.gone_at() for one in need.those]
+    gone = max(filter(None, went), default=0)
+    if None in went or gone < need.life.begun:
+        return False
+    later = gone + _LATER_NS
+    return (
+        later <= seen.end and need.life.exists(later) and not any(one.deleting(later) for one in seen.line(need.life))
+    )
+
+
+def _unneeded(seen: Observed, needs: Sequence[_Need]) -> Iterator[Finding]:
+    """Yield what pods needed before a change, and none needs now, while it has a successor."""
+    end = (seen.workload_deleted or seen.end) - 1
+    now = {one.uid for need in needs if need.life.exists(end) for one in need.those}
+    stay: dict[str, dict[str, Life]] = defaultdict(dict)
+    for need in needs:
+        for one in need.those:
+            owner = seen.known.get(one.owner or "")
+            if (
+                need.kind in _REPLACED
+                and one.uid not in now
+                and one.exists(end)
+                and not one.deleting(end)
+                and seen.made_by_operator(one)
+                and owner is not None
+                and any(other.uid in now and other.resource == need.kind for other in seen.children[owner.uid])
+            ):
+                stay[need.kind][one.uid] = one
+    for kind, found in stay.items():
+        if len(found) >= _LEAST:
+            first = next(iter(found.values()))
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"{len(found):,} {kind} stay that nothing needs any more: {first.name} for instance; each further"
+                " change may leave as many",
+            )

@@ -1,0 +1,186 @@
+"""Changes that do not reach what depends on them: of a spec, of a configuration, of kinds without a watch.
+
+An operator that takes a change in, and writes no more than its status, looks healthy. A kind that it does not watch is
+looked at when something else happens, as a restart or a resync hours later. A pod reads a ConfigMap or a Secret when it
+starts: without a digest of its contents in the template, no rollout follows a change of them.
+(https://kubernetes.io/docs/concepts/configuration/configmap/#mounted-configmaps-are-updated-automatically: variables of
+the environment never are)
+
+No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, when the
+operator has sent nothing for one. Any write of the operator to anything but a status is an effect, and fields that
+speak of times, pauses and policies need none. A change without effect is a defect where the kind is not watched, where
+the status says that it was observed, or where it had one for most of its like; else a note. Pods that keep running with
+old contents are a note, since a program may read them again; and so are kinds without a watch, since a resync may be
+meant.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..result import Finding, Severity
+from .evidence import Life, Sent, Span
+from .observed import QUIET_NS, Observed
+
+ID = "unapplied-changes"
+
+_CONTENTS = ("spec", "data")
+_LEAST = 3
+_OBSERVED = 2
+_LEAST_NS = 3_000_000_000
+_SHOWN_NS = 2_000_000_000
+"""Time after a write within which a watch shows it, ns."""
+_MOST = 0.8
+_MANY = 5
+_NEEDS_NONE = re.compile(r"paus|suspend|interval|timeout|retention|ttl|polic|schedule|period|deadline", re.IGNORECASE)
+_READ_AT_START = ("configmaps/", "secrets/")
+
+
+class _Change(NamedTuple):
+    """What the harness changed of one kind in one go, ns."""
+
+    phase: str
+    resource: str
+    path: str
+    lives: Sequence[Life]
+    start: int
+    done: int
+    end: int
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield changes without effect, contents that running pods do not have, and kinds that are made and not watched."""
+    if not seen.operator or not seen.log_whole:
+        return
+    for span in seen.spans:
+        for change in _changes(seen, span):
+            yield from _without_effect(seen, change)
+    yield from _not_restarted(seen)
+    yield from _not_watched(seen)
+
+
+def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
+    """Yield what the harness changed in a phase, kind by kind, where nothing followed for seconds."""
+    written: dict[str, list[Sent]] = defaultdict(list)
+    for one in seen.by_harness(span.start, span.end):
+        if one.verb in ("update", "patch") and not one.subresource and one.category == "object":
+            written[one.resource].append(one)
+    for resource, sent in sorted(written.items()):
+        start, done = sent[0].received, max(one.completed for one in sent)
+        later = [one.received for one in seen.by_harness(done + 1, span.end)]
+        end = min([*later, _next(seen.workload_changes, done), span.end, seen.workload_deleted or span.end])
+        objects = {one.object for one in sent}
+        lives: list[Life] = []
+        paths: list[str] = []
+        for life in seen.lives.get(resource, ()):
+            if life.object in objects and life.begun < start and life.exists(end) and not life.deleting(end):
+                events = life.between(start, done + _SHOWN_NS)
+                changed = [path for event in events if event.difference is not None for path in event.difference.paths]
+                wanted = [path for path in changed if path.startswith(_CONTENTS)]
+                if wanted:
+                    lives.append(life)
+                    paths.append(wanted[0])
+        rested = not seen.requests_in(end - QUIET_NS, end)
+        if lives and end - done >= _LEAST_NS and rested and not _NEEDS_NONE.search(paths[0]):
+            yield _Change(span.phase.name, resource, paths[0], lives, start, done, end)
+
+
+def _next(times: Sequence[int], at: int) -> int:
+    after = bisect.bisect_right(times, at)
+    return times[after] if after < len(times) else 2**63
+
+
+def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
+    sent = seen.requests_in(change.start, change.end)
+    wrote = {(one.resource, one.object) for one in sent if one.changes and one.subresource != "status"}
+    number, resource = len(change.lives), change.resource
+    if not wrote:
+        # Without any watch in the log, they were opened before it began.
+        watched = not seen.watched_by_operator or resource in seen.watched_by_operator
+        observed = [life for life in change.lives if _says_observed(life, change)]
+        severity: Severity = "defect" if not watched or len(observed) >= _OBSERVED else "note"
+        said = f", {len(observed):,} of which say that they observed it (observedGeneration)" if observed else ""
+        yield Finding(
+            id=ID,
+            severity=severity,
+            text=f"a change of {change.path} of {number:,} {resource} in {change.phase} had no effect: the operator"
+            + (f" wrote nothing but their status{said}" if watched else " does not watch them, and wrote nothing"),
+            evidence=(
+                f"for {(change.end - change.done) / 1e9:.0f} s, up to the test's next action or the phase's end",
+            ),
+        )
+        return
+    without = [
+        life for life in change.lives if not any((one.resource, one.object) in wrote for one in seen.family(life))
+    ]
+    if 0 < len(without) <= (1 - _MOST) * number:
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"a change of {change.path} of {number:,} {resource} in {change.phase} had no effect for"
+            f" {len(without):,} of them: {without[0].name} for instance",
+            evidence=("the operator wrote nothing of theirs, and something below each of the others",),
+        )
+
+
+def _says_observed(life: Life, change: _Change) -> bool:
+    before, now = life.numbers(change.start), life.numbers(change.end)
+    generation = now.get("metadata.generation")
+    return generation == now.get("status.observedGeneration") and generation != before.get("metadata.generation")
+
+
+def _not_restarted(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose new contents no pod has read that needs them, since all are older."""
+    end = (seen.workload_deleted or seen.end) - 1
+    readers: dict[tuple[str, str, str], list[Life]] = defaultdict(list)
+    for pod in seen.lives.get("pods", ()):
+        if pod.exists(end) and not pod.deleting(end):
+            for need in pod.events[0].needs:
+                if need.startswith(_READ_AT_START):
+                    kind, _, name = need.partition("/")
+                    readers[kind, pod.namespace, name].append(pod)
+    for kind in ("configmaps", "secrets"):
+        stale: list[Life] = []
+        pods: set[str] = set()
+        for life in seen.lives.get(kind, ()):
+            times = [
+                event.at
+                for event in life.events
+                if event.difference is not None and "data" in event.difference.paths and event.at < end - _LEAST_NS
+            ]
+            those = readers.get((kind, *life.object), [])
+            if times and those and seen.made_by_operator(life) and all(pod.begun < times[-1] for pod in those):
+                # What changed before the pods were Ready, they may have read.
+                ready = [pod for pod in those if pod.ready is not None and pod.ready.at < times[-1]]
+                if len(ready) == len(those):
+                    stale.append(life)
+                    pods.update(pod.uid for pod in those)
+        if len(stale) >= _LEAST:
+            yield Finding(
+                id=ID,
+                severity="note",
+                text=f"{len(pods):,} pods run on with what {len(stale):,} {kind} had before the operator changed their"
+                f" data: {stale[0].name} for instance; a program that reads them only at its start does not see it",
+            )
+
+
+def _not_watched(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that the operator makes for its objects, and does not watch."""
+    blind = {
+        resource: number
+        for resource, lives in sorted(seen.lives.items())
+        if seen.watched_by_operator
+        and resource not in seen.watched_by_operator
+        and (number := sum(bool(life.owner) and seen.made_by_operator(life) for life in lives)) >= _MANY
+    }
+    if blind:
+        yield Finding(
+            id=ID,
+            severity="note",
+            text=f"the operator made {', '.join(f'{number:,} {resource}' for resource, number in blind.items())} and"
+            " does not watch them: what others change or delete of these stays so until something else happens",
+        )

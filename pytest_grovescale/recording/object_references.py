@@ -1,0 +1,234 @@
+"""What an object names and cannot do its work without: ConfigMaps, Secrets and claims of pods, targets of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+_OF_CLUSTER = ("configmaps/kube-root-ca.crt", "serviceaccounts/default")
+"""What the cluster makes in each namespace; the ConfigMap is mounted in each pod with a ServiceAccount."""
+
+
+class _Named(msgspec.Struct, rename="camel", gc=False):
+    """Any reference to an object of a kind that its place says; each has one of the names."""
+
+    name: str = ""
+    secret_name: str = ""
+    claim_name: str = ""
+    optional: bool | None = None
+
+
+class _Sources(msgspec.Struct, rename="camel", gc=False):
+    config_map: _Named | None = None
+    secret: _Named | None = None
+    persistent_volume_claim: _Named | None = None
+    config_map_ref: _Named | None = None
+    secret_ref: _Named | None = None
+    config_map_key_ref: _Named | None = None
+    secret_key_ref: _Named | None = None
+
+
+class _Projected(msgspec.Struct, gc=False):
+    sources: list[_Sources] | None = None
+
+
+class _Volume(_Sources, gc=False):
+    projected: _Projected | None = None
+
+
+class _Variable(msgspec.Struct, rename="camel", gc=False):
+    value_from: _Sources | None = None
+
+
+class _Container(msgspec.Struct, rename="camel", gc=False):
+    env: list[_Variable] | None = None
+    env_from: list[_Sources] | None = None
+
+
+class _PodSpec(msgspec.Struct, rename="camel", gc=False):
+    volumes: list[_Volume] | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = None
+    service_account_name: str = ""
+
+
+class _Pod(msgspec.Struct, gc=False):
+    spec: _PodSpec
+
+
+class _Template(msgspec.Struct, rename="camel", gc=False):
+    template: _Pod
+    service_name: str = ""
+    """Of a StatefulSet."""
+
+
+class _WithTemplate(msgspec.Struct, gc=False):
+    spec: _Template
+
+
+class _JobSpec(msgspec.Struct, gc=False):
+    spec: _Template
+
+
+class _CronJobSpec(msgspec.Struct, rename="camel", gc=False):
+    job_template: _JobSpec
+
+
+class _CronJob(msgspec.Struct, gc=False):
+    spec: _CronJobSpec
+
+
+class _OfKind(msgspec.Struct, rename="camel", gc=False):
+    """A reference that says the kind of its object."""
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    namespace: str = ""
+
+
+class _RoleBinding(msgspec.Struct, rename="camel", gc=False):
+    metadata: _Metadata
+    role_ref: _OfKind
+    subjects: list[_OfKind] | None = None
+
+
+class _Scaling(msgspec.Struct, rename="camel", gc=False):
+    scale_target_ref: _OfKind
+
+
+class _Autoscaler(msgspec.Struct, gc=False):
+    spec: _Scaling
+
+
+class _Backend(msgspec.Struct, gc=False):
+    service: _Named | None = None
+
+
+class _Path(msgspec.Struct, gc=False):
+    backend: _Backend
+
+
+class _Paths(msgspec.Struct, gc=False):
+    paths: list[_Path] | None = None
+
+
+class _Rule(msgspec.Struct, gc=False):
+    http: _Paths | None = None
+
+
+class _IngressSpec(msgspec.Struct, rename="camel", gc=False):
+    rules: list[_Rule] | None = None
+    default_backend: _Backend | None = None
+    tls: list[_Named] | None = None
+
+
+class _Ingress(msgspec.Struct, gc=False):
+    spec: _IngressSpec
+
+
+_KINDS = {
+    "Deployment": "deployments.apps",
+    "StatefulSet": "statefulsets.apps",
+    "ReplicaSet": "replicasets.apps",
+    "Role": "roles.rbac.authorization.k8s.io",
+    "ServiceAccount": "serviceaccounts",
+}
+
+
+def _of_pod(spec: _PodSpec) -> Iterator[str]:
+    for sources in _all_sources(spec):
+        yield from _names(sources)
+    if spec.service_account_name:
+        yield f"serviceaccounts/{spec.service_account_name}"
+
+
+def _of_template(spec: _Template) -> Iterator[str]:
+    yield from _of_pod(spec.template.spec)
+    if spec.service_name:
+        yield f"services/{spec.service_name}"
+
+
+def _of_binding(binding: _RoleBinding) -> Iterator[str]:
+    for one in [binding.role_ref, *(binding.subjects or ())]:
+        # Roles are of the binding's own namespace; a subject may be of another, where its name says nothing here.
+        if one.kind in _KINDS and one.namespace in ("", binding.metadata.namespace):
+            yield f"{_KINDS[one.kind]}/{one.name}"
+
+
+def _of_autoscaler(autoscaler: _Autoscaler) -> Iterator[str]:
+    target = autoscaler.spec.scale_target_ref
+    if target.kind in _KINDS:
+        yield f"{_KINDS[target.kind]}/{target.name}"
+
+
+def _of_ingress(ingress: _Ingress) -> Iterator[str]:
+    spec = ingress.spec
+    paths = (path for rule in spec.rules or () if rule.http is not None for path in rule.http.paths or ())
+    for backend in [spec.default_backend, *(path.backend for path in paths)]:
+        if backend is not None and backend.service is not None:
+            yield f"services/{backend.service.name}"
+    yield from (f"secrets/{one.secret_name}" for one in spec.tls or () if one.secret_name)
+
+
+Shape = TypeVar("Shape")
+
+
+def _reader(shape: type[Shape], names: Callable[[Shape], Iterator[str]]) -> Callable[[msgspec.Raw | bytes], set[str]]:
+    decode = msgspec.json.Decoder(shape).decode
+    return lambda data: set(names(decode(data)))
+
+
+_of_workload = _reader(_WithTemplate, lambda one: _of_template(one.spec))
+
+_READERS = {
+    "pods": _reader(_Pod, lambda one: _of_pod(one.spec)),
+    **dict.fromkeys(
+        ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch"), _of_workload
+    ),
+    "cronjobs.batch": _reader(_CronJob, lambda one: _of_template(one.spec.job_template.spec)),
+    "rolebindings.rbac.authorization.k8s.io": _reader(_RoleBinding, _of_binding),
+    "horizontalpodautoscalers.autoscaling": _reader(_Autoscaler, _of_autoscaler),
+    "ingresses.networking.k8s.io": _reader(_Ingress, _of_ingress),
+}
+
+
+def needed(resource: str, data: msgspec.Raw | bytes) -> list[str]:
+    """Return what an object names and needs in its own namespace, as ``configmaps/NAME``; nothing of unknown kinds.
+
+    Of pods and templates: what they cannot start without, ConfigMaps, Secrets and claims that are not optional, and
+    their ServiceAccount; of a StatefulSet its Service, of an Ingress its Services and certificates, of a RoleBinding
+    its Role and ServiceAccounts, of a HorizontalPodAutoscaler its target.
+    """
+    reader = _READERS.get(resource)
+    return sorted(reader(data).difference(_OF_CLUSTER)) if reader is not None else []
+
+
+def _all_sources(spec: _PodSpec) -> Iterator[_Sources]:
+    for volume in spec.volumes or ():
+        yield volume
+        if volume.projected is not None:
+            yield from volume.projected.sources or ()
+    for container in [*(spec.containers or ()), *(spec.init_containers or ())]:
+        yield from container.env_from or ()
+        yield from (one.value_from for one in container.env or () if one.value_from is not None)
+
+
+def _names(sources: _Sources) -> Iterator[str]:
+    found = (
+        ("configmaps", sources.config_map),
+        ("configmaps", sources.config_map_ref),
+        ("configmaps", sources.config_map_key_ref),
+        ("secrets", sources.secret),
+        ("secrets", sources.secret_ref),
+        ("secrets", sources.secret_key_ref),
+        ("persistentvolumeclaims", sources.persistent_volume_claim),
+    )
+    for resource, one in found:
+        if one is not None and not one.optional and (name := one.name or one.secret_name or one.claim_name):
+            yield f"{resource}/{name}"

@@ -1,0 +1,430 @@
+"""What rules find in a change, by the test or by the operator: without effect, with too much of it, or repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
+
+from .simulated import PODS, READY, Simulation
+from .test_findings import DELETED, DEPLOYED, EDGES, found, ids, made, poll, scrape, seen, settled
+from .test_findings_children import APPLIED, CONFIGMAPS, all_gone, notes
+from .test_findings_objects import LEASE, clique, gone, shown, written
+
+SECRETS = WatchSpec(resource="secrets", path="/api/v1/namespaces/t/secrets")
+BUDGETS = WatchSpec(resource="poddisruptionbudgets.policy", path="/apis/policy/v1/namespaces/t/poddisruptionbudgets")
+WATCH: dict[str, Any] = {"verb": "watch", "resource": "cliques", "group": "a.io", "stage": "ResponseStarted"}
+CHANGED = DEPLOYED + 3000
+
+
+def versioned(sim: Simulation) -> Simulation:
+    """Give each event a version of its own, in the order of time."""
+    order = sorted(range(len(sim.items)), key=lambda index: sim.items[index][0])
+    for number, index in enumerate(order):
+        at, place, record = sim.items[index]
+        if isinstance(record, rec.ObjectSeen) and not record.resource_version:
+            sim.items[index] = at, place, msgspec.structs.replace(record, resource_version=str(1000 + number))
+    return sim
+
+
+def applied(sim: Simulation, name: str, **numbers: str | int) -> None:
+    """The harness makes an object of the workload."""
+    if not any(spec.resource == "cliques.a.io" for spec in sim.watch_ids):
+        clique(sim, "own", 110)
+    sim.request(150, **APPLIED, name=name)
+    shown(sim, name, 160, "added", owner="", numbers={path.replace("_", "."): value for path, value in numbers.items()})
+
+
+def changed(sim: Simulation, name: str, path: str, **numbers: str | int) -> None:
+    """The harness changes the spec of an object."""
+    fields = {one.replace("_", "."): value for one, value in numbers.items()}
+    written(sim, name, CHANGED, "content", user="harness", paths=[path])
+    sim.items[-1] = (*sim.items[-1][:2], msgspec.structs.replace(sim.items[-1][2], numbers=fields))
+
+
+@pytest.mark.parametrize(
+    ("path", "watched", "observed", "effect", "severity"),
+    [
+        ("spec.image", True, 2, "", "defect"),
+        ("spec.image", True, 1, "", "note"),
+        ("spec.image", False, 1, "", "defect"),
+        ("spec.image", True, 2, "services", None),
+        ("spec.paused", True, 2, "", None),
+        ("metadata.annotations", True, 2, "", None),
+    ],
+)
+def test_a_change_without_effect(path: str, watched: bool, observed: int, effect: str, severity: str | None) -> None:
+    sim = settled()
+    sim.request(50, **({**WATCH, "resource": "widgets"} if not watched else WATCH))
+    for number in range(4):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1, status_observedGeneration=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        changed(sim, name, path, metadata_generation=2)
+        written(sim, name, CHANGED + 100, "content", paths=["status.observedGeneration"])
+        if observed == 2:
+            shown(sim, name, CHANGED + 120, numbers={"status.observedGeneration": 2})
+        if effect:
+            sim.request(CHANGED + 150, verb="patch", resource=effect, namespace="t", name=f"{name}-s")
+    all_gone(sim)
+    every = [one for one in analyse(sim.records()).findings if one.id == "unapplied-changes"]
+    effects = [one.severity for one in every if "no effect" in one.text]
+    assert effects == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(("missed", "wrong"), [(1, True), (0, False), (3, False)])
+def test_a_change_without_effect_for_one_of_many(missed: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(6):
+        name = f"c-{number}"
+        applied(sim, name)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        changed(sim, name, "spec.image")
+        if number >= missed:
+            sim.request(CHANGED + 150, verb="patch", resource="services", namespace="t", name=f"{name}-s")
+    all_gone(sim)
+    assert ("unapplied-changes" in ids(sim)) == wrong
+
+
+def configuration(sim: Simulation, name: str, ms: float, change: Any = "added", **parts: Any) -> None:
+    """A ConfigMap that the operator makes or writes, and the watch shows."""
+    if CONFIGMAPS not in sim.watch_ids:
+        sim.watch(CONFIGMAPS, 8)
+    verb, code = ("create", 201) if change == "added" else ("patch", 200)
+    if change != "deleted":
+        sim.request(ms, verb=verb, resource="configmaps", namespace="t", name=name, code=code)
+    sim.add(
+        rec.ObjectSeen(
+            at=sim.at(ms + 5), watch=sim.watch_ids[CONFIGMAPS], change=change, name=name, namespace="t",
+            uid=f"uid-cm-{name}", **parts,
+        )
+    )  # fmt: skip
+
+
+def of_cliques(sim: Simulation, *, needs: bool) -> list[rec.AnyRecord]:
+    """Give each pod a clique as its owner, and need of the ConfigMap of its name."""
+    records = []
+    for record in sim.records():
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]:
+            number = int(record.name.rpartition("-")[2]) % 3
+            added = {"owner": f"uid-c-{number}", "controlled": True} if record.change == "added" else {}
+            added["uid"] = f"uid-{record.name}"
+            wanted = {"needs": [f"configmaps/c-{number}"]} if needs and record.change == "added" else {}
+            record = msgspec.structs.replace(record, **added, **wanted)
+        records.append(record)
+    return records
+
+
+@pytest.mark.parametrize(("changes", "noted"), [(True, True), (False, False)])
+def test_pods_that_run_on_with_what_a_configuration_had_before(changes: bool, noted: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        applied(sim, f"c-{number}")
+        configuration(sim, f"c-{number}", 200, owner=f"uid-c-{number}", resource_version="1")
+        if changes:
+            difference = rec.Difference(kind="content", paths=["data"])
+            configuration(sim, f"c-{number}", CHANGED, "modified", difference=difference)
+        configuration(sim, f"c-{number}", DELETED - 300, "deleted")
+    gone(sim)
+    every = [one for one in analyse(of_cliques(sim, needs=True)).findings if one.id == "unapplied-changes"]
+    assert any("run on" in one.text for one in every) == noted
+
+
+@pytest.mark.parametrize(("late", "wrong"), [(True, True), (False, False)])
+def test_a_configuration_that_goes_while_pods_need_it(late: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        applied(sim, f"c-{number}")
+        configuration(sim, f"c-{number}", 105, owner=f"uid-c-{number}", resource_version="1")
+        configuration(sim, f"c-{number}", CHANGED if late else DELETED - 300, "deleted")
+    gone(sim)
+    text = [one.text for one in analyse(of_cliques(sim, needs=True)).findings if one.id == "references"]
+    assert any("still need" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(("watches", "noted"), [(True, False), (False, True)])
+def test_kinds_that_are_made_and_not_watched(watches: bool, noted: bool) -> None:
+    sim = settled()
+    sim.request(50, verb="watch", resource="services" if watches else "widgets", stage="ResponseStarted")
+    for number in range(5):
+        made(sim, f"s-{number}", 200, owner="uid-pcs")
+        seen(sim, f"s-{number}", DELETED - 300, "deleted")
+    every = [one for one in notes(sim) if one.id == "unapplied-changes"]
+    assert any("services" in one.text for one in every) == noted
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "paths", "replaced", "wrong"),
+    [
+        (3, 4, ["spec.size"], 3, True),
+        (3, 4, ["spec.size"], 0, False),
+        (4, 3, ["spec.size"], 1, False),
+        (3, 4, ["spec.size", "spec.image"], 3, False),
+        (2, 4, ["spec.size"], 3, False),  # it is not the number of children
+    ],
+)
+def test_children_replaced_for_a_change_of_their_number(
+    before: int, after: int, paths: list[str], replaced: int, wrong: bool
+) -> None:
+    sim = settled()
+    there = 4 if before == 4 else 3
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, spec_size=before)
+        for child in range(there):
+            made(sim, f"{name}-{child}", 200, owner=f"uid-{name}")
+        changed(sim, name, paths[0], spec_size=after)
+        sim.items[-1] = (
+            *sim.items[-1][:2],
+            msgspec.structs.replace(sim.items[-1][2], difference=rec.Difference(kind="content", paths=paths)),
+        )
+        for child in range(replaced):
+            seen(sim, f"{name}-{child}", CHANGED + 200, "deleted")
+            made(sim, f"{name}-{child}-new", CHANGED + 100, owner=f"uid-{name}")
+    all_gone(sim)
+    text = [one.text for one in found(sim) if one.id == "churn"]
+    assert any("could have stayed" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(
+    ("resource", "times", "generations", "cause", "severity"),
+    [
+        (SECRETS, 3, False, False, "defect"),
+        (SECRETS, 3, False, True, "defect"),
+        (SECRETS, 2, False, False, None),
+        (SECRETS, 3, True, False, None),
+        (CONFIGMAPS, 3, False, False, "waste"),
+        (CONFIGMAPS, 3, False, True, None),
+    ],
+)
+def test_contents_that_are_written_again(
+    resource: WatchSpec, times: int, generations: bool, cause: bool, severity: str | None
+) -> None:
+    sim = settled()
+    sim.watch(resource, 8)
+    for number in range(3):
+        owner, name = f"c-{number}", f"own-{number}"
+        applied(sim, owner, metadata_generation=1)
+        sim.request(200, verb="create", resource=resource.resource, namespace="t", name=name, code=201)
+        one = rec.ObjectSeen(
+            at=sim.at(210), watch=sim.watch_ids[resource], change="added", name=name, namespace="t",
+            uid=f"uid-{name}", owner=f"uid-{owner}",
+        )  # fmt: skip
+        sim.add(one)
+        if cause:
+            made(sim, f"{owner}-s", 200, owner=f"uid-{owner}")
+        for step in range(times):
+            ms = 2500 + 1500 * step
+            if generations:
+                shown(sim, owner, ms - 50, numbers={"metadata.generation": step + 2})
+            if cause:
+                seen(sim, f"{owner}-s", ms - 200, "modified")
+            sim.request(ms, verb="update", resource=resource.resource, namespace="t", name=name)
+            difference = rec.Difference(kind="content", paths=["data"])
+            sim.add(msgspec.structs.replace(one, at=sim.at(ms + 10), change="modified", difference=difference))
+        sim.add(msgspec.structs.replace(one, at=sim.at(DELETED - 300), change="deleted"))
+    all_gone(sim) if cause else gone(sim)
+    severities = [one.severity for one in found(versioned(sim)) if one.id == "churn"]
+    assert severities == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(("slow_ms", "others_ms", "wrong"), [(150, 2, True), (150, 130, False), (20, 2, False)])
+def test_writes_that_a_webhook_takes_long_for(slow_ms: float, others_ms: float, wrong: bool) -> None:
+    sim = settled()
+    for number in range(12):
+        sim.request(
+            200 + 300 * number, slow_ms, user="harness", verb="patch", resource="cliques", group="a.io", name="c"
+        )
+        sim.request(360 + 300 * number, others_ms, user="harness", verb="patch", resource="nodes", name="n")
+    text = [one.text for one in found(sim) if one.id == "pacing"]
+    assert any("cliques" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(("refused", "number", "wrong"), [(0, 60, True), (60, 60, False), (0, 10, False)])
+def test_reconciles_that_fail_without_a_refused_request(refused: int, number: int, wrong: bool) -> None:
+    sim = settled()
+    values = {edge: float(number) for edge in EDGES[1:]} | {EDGES[0]: 0.0}
+    scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
+    for index in range(refused):
+        sim.request(300 + index, verb="get", resource="cliques", group="a.io", namespace="t", name="x", code=404)
+    text = [one.text for one in found(sim) if one.id == "refused-requests"]
+    assert any("ended with an error" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(("verb", "code", "wrong"), [("create", 201, True), ("delete", 200, True), ("get", 200, False)])
+def test_what_is_made_or_deleted_after_a_restart(verb: str, code: int, wrong: bool) -> None:
+    sim = settled()
+    for state, ms in (("begin", 9000), ("end", 9500)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    for number in range(3):
+        sim.request(9800, verb=verb, resource="jobs", group="batch", namespace="t", name=f"j-{number}", code=code)
+    assert ("restarts" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("waits", "noted"), [(6, True), (1, False)])
+def test_a_lease_of_its_own_that_it_waits_for(waits: int, noted: bool) -> None:
+    sim = settled()
+    for state, ms in (("begin", 7000), ("end", 7500)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    poll(sim, 7600, 7600 + 1500 * waits, 1500, verb="get", **LEASE)
+    sim.request(7600 + 1500 * waits, verb="update", **LEASE)
+    assert ("restarts" in {one.id for one in notes(sim)}) == noted
+
+
+@pytest.mark.parametrize(
+    ("expected", "healthy", "allowed", "severity"),
+    [(0, 0, 0, "defect"), (4, 4, 0, "note"), (4, 4, 1, None), (4, 2, 0, None)],
+)
+def test_budgets_that_select_nothing_or_allow_nothing(
+    expected: int, healthy: int, allowed: int, severity: str | None
+) -> None:
+    sim = settled()
+    sim.watch(BUDGETS, 8)
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name)
+        sim.request(
+            200, verb="create", resource="poddisruptionbudgets", group="policy", namespace="t", name=name, code=201
+        )
+        one = rec.ObjectSeen(
+            at=sim.at(210), watch=sim.watch_ids[BUDGETS], change="added", name=name, namespace="t", uid=f"uid-b-{name}",
+            owner=f"uid-{name}",
+            numbers={
+                "status.expectedPods": expected, "status.currentHealthy": healthy, "status.disruptionsAllowed": allowed,
+            },
+        )  # fmt: skip
+        sim.add(one)
+        sim.add(msgspec.structs.replace(one, at=sim.at(DELETED - 300), change="deleted", numbers={}))
+    gone(sim)
+    every = [one for one in analyse(of_cliques(sim, needs=False)).findings if one.id == "children"]
+    assert [one.severity for one in every if "poddisruptionbudgets" in one.text] == ([severity] if severity else [])
+
+
+def test_what_is_named_for_another_thing_is_a_part_of_it() -> None:
+    sim = settled()
+    applied(sim, "c-0")
+    for number in range(3):
+        owner = f"c-{number}"
+        applied(sim, owner) if number else None
+        for part in ("web", "worker", "worker-settings", "web-settings"):
+            made(sim, f"{owner}-{part}", 200, owner=f"uid-{owner}")
+        configuration(sim, f"{owner}-worker", 205, owner=f"uid-{owner}")
+        sim.request(CHANGED, verb="delete", resource="configmaps", namespace="t", name=f"{owner}-worker")
+        configuration(sim, f"{owner}-worker", CHANGED + 5, "deleted")
+    all_gone(sim)
+    (left,) = [one for one in found(sim) if one.id == "children"]
+    assert "left 6 services" in left.text  # the worker's two of each owner, and not the web's
+
+
+def pod(sim: Simulation, name: str, ms: float, *, ready: float | None = None, gone_ms: float | None = None) -> None:
+    """A pod that the operator makes for a clique, c-0 for c-0-1, and deletes itself."""
+    sim.request(ms, verb="create", resource="pods", namespace="t", name=name, code=201)
+    owner = f"uid-{name.rpartition('-')[0]}"
+    moments = [(ms + 10, "added", {}), (ready, "modified", {READY: "True"}), (gone_ms, "deleted", {READY: "True"})]
+    for at, change, fields in moments:
+        if at is not None:
+            sim.add(
+                rec.ObjectSeen(
+                    at=sim.at(at), watch=sim.watch_ids[PODS], change=change, name=name, namespace="t",  # type: ignore[arg-type]
+                    uid=f"uid-{name}", owner=owner, controlled=True, fields=fields,
+                )
+            )  # fmt: skip
+    if gone_ms is not None and gone_ms < DELETED - 400:
+        sim.request(gone_ms - 20, verb="delete", resource="pods", namespace="t", name=name)
+
+
+@pytest.mark.parametrize(("step", "wrong"), [(0, True), (300, False)])
+def test_all_pods_of_an_object_that_go_at_once(step: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name)
+        for index in range(3):
+            pod(sim, f"{name}-{index}", 200, ready=900, gone_ms=CHANGED + step * index)
+            pod(
+                sim,
+                f"{name}-{index + 3}",
+                CHANGED + step * index,
+                ready=CHANGED + 200 + step * index,
+                gone_ms=DELETED - 300,
+            )
+    gone(sim)
+    every = [one.text for one in analyse(sim.records()).findings if one.id == "availability"]
+    assert any("at once" in one for one in every) == wrong
+
+
+@pytest.mark.parametrize(("times", "generations", "wrong"), [(2, False, True), (2, True, False), (1, False, False)])
+def test_a_template_that_is_written_twice_for_one_spec(times: int, generations: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        for step in range(times):
+            ms = CHANGED + 400 * step
+            if generations:
+                shown(sim, name, ms - 50, numbers={"metadata.generation": step + 2})
+            sim.request(ms, verb="patch", resource="services", namespace="t", name=f"{name}-s")
+            seen(
+                sim,
+                f"{name}-s",
+                ms + 10,
+                "modified",
+                difference=rec.Difference(kind="content", paths=["spec.template.x"]),
+            )
+    all_gone(sim)
+    every = [one.text for one in found(versioned(sim)) if one.id == "availability"]
+    assert bool(every) == wrong
+
+
+@pytest.mark.parametrize(("replaced", "wrong"), [(False, True), (True, False)])
+def test_failed_pods_that_stay(replaced: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name)
+        pod(sim, f"{name}-0", 200, gone_ms=DELETED - 300)
+        failed = rec.ObjectSeen(
+            at=sim.at(2000), watch=sim.watch_ids[PODS], change="modified", name=f"{name}-0", namespace="t",
+            uid=f"uid-{name}-0", fields={"status.phase": "Failed"},
+        )  # fmt: skip
+        sim.add(failed)
+        if replaced:
+            pod(sim, f"{name}-1", 2500, ready=3000, gone_ms=DELETED - 300)
+    gone(sim)
+    assert ("availability" in ids(sim)) == wrong
+
+
+def test_events_without_the_right_to_are_refused_requests() -> None:
+    sim = settled()
+    for number in range(8):
+        sim.request(300 + 10 * number, verb="create", resource="events", namespace="t", code=403)
+    (one,) = found(sim)
+    assert (one.id, one.severity) == ("refused-requests", "defect")
+
+
+@pytest.mark.parametrize(("grown", "severity"), [(400, "waste"), (210, "waste"), (20, None)])
+def test_one_object_that_grows_with_the_workload(grown: int, severity: str | None) -> None:
+    sim = settled(n=12)
+    clique(sim, "index", 150, owner="")
+    for step in range(12):
+        written(sim, "index", 300 + 100 * step, "content", paths=["spec.members"], grown=grown)
+    gone(sim)
+    every = [one.severity for one in found(sim) if one.id == "growing-objects"]
+    assert every == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(("asked", "wrong"), [(False, True), (True, False)])
+def test_what_others_made_is_not_the_operators_to_delete(asked: bool, wrong: bool) -> None:
+    sim = settled()
+    of_user: dict[str, Any] = {"resource": "configmaps", "namespace": "t", "name": "settings"}
+    sim.request(150, user="harness", verb="create", code=201, **of_user)
+    if asked:
+        sim.request(CHANGED, user="harness", verb="delete", **of_user)
+    sim.request(CHANGED + 50, verb="delete", **of_user)
+    assert ("rival-writers" in ids(sim)) == wrong
