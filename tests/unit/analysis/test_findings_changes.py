@@ -272,7 +272,7 @@ def test_a_lease_of_its_own_that_it_waits_for(waits: int, noted: bool) -> None:
     for state, ms in (("begin", 7000), ("end", 7500)):
         sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
     poll(sim, 7600, 7600 + 1500 * waits, 1500, verb="get", **LEASE)
-    sim.request(7600 + 1500 * waits, verb="update", **LEASE)
+    poll(sim, 7600 + 1500 * waits, 7601 + 1500 * waits, 1500, verb="update", **LEASE)
     assert ("restarts" in {one.id for one in notes(sim)}) == noted
 
 
