@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from .. import redaction
 from . import object_references
 from .object_cache import ObjectKey
 from .records import Difference, DifferenceKind
@@ -39,6 +40,14 @@ _FRESH_S = 3.0
 
 _KEY = secrets.token_bytes(32)
 """Of digests: they compare parts within one process, and are written nowhere."""
+
+_OPEN = ("metadata.annotations", "status", "data")
+"""Parts that anyone with the right to read objects sees, and in which operators put credentials."""
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_LEAST_SECRET, _LONGEST_TEXT = 6, 4096
+_LOOKS = 4
+"""Versions of one object in which credentials are looked for: the search costs as much as all else."""
 
 _GENERATION = "generation"
 
@@ -85,6 +94,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
     needs: list[str]
     """Of a first version, what it names and needs; see `object_references`."""
+    exposed: list[str]
+    """Changed fields of annotations, status and data that hold what looks like a credential."""
 
 
 class _Known(msgspec.Struct, gc=False):
@@ -93,6 +104,8 @@ class _Known(msgspec.Struct, gc=False):
     numbers: dict[str, str | int]
     before: dict[str, Any]
     """Path → its value before the last change of it."""
+    looks: int = 0
+    """How many of its versions were searched for credentials."""
 
 
 class Comparer:
@@ -136,7 +149,14 @@ class Comparer:
             difference, coarse = _difference(known, parts, wall_s, secret=self._secret)
         self._bytes += _size(parts) - _size(known.parts)
         known.parts = parts
-        return Facts(difference, self._read(known, changed), coarse, needs)
+        return Facts(difference, self._read(known, changed), coarse, needs, self._exposed(known, changed))
+
+    def _exposed(self, known: _Known, changed: dict[str, bytes]) -> list[str]:
+        if not self._numbers or known.looks >= _LOOKS:
+            return []
+        open_parts = [name for name in _OPEN if name in changed]
+        known.looks += bool(open_parts)
+        return [path for name in open_parts for path in _with_credentials(name, changed[name])][:_PATHS]
 
     def _read(self, known: _Known, changed: dict[str, bytes]) -> dict[str, str | int]:
         if not self._numbers:
@@ -173,6 +193,27 @@ def _parts(data: msgspec.Raw) -> dict[str, bytes]:
 
 def _digest(part: bytes) -> bytes:
     return hashlib.blake2b(part, digest_size=16, key=_KEY).digest()
+
+
+def _with_credentials(name: str, part: bytes) -> list[str]:
+    """Return the fields of a part with text that is taken out of logs and reports."""
+    lines = {path: f"{path.rpartition('.')[2]}: {text}" for path, text in _texts(name, msgspec.json.decode(part))}
+    # As a whole first: hardly any has one.
+    if not lines or not redaction.has_credentials("\n".join(lines.values())):
+        return []
+    return [path for path, line in lines.items() if redaction.has_credentials(line)]
+
+
+def _texts(path: str, content: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if key != _LAST_APPLIED:
+                yield from _texts(f"{path}.{key}", value)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _texts(f"{path}[]", value)
+    elif isinstance(content, str) and len(content) >= _LEAST_SECRET:
+        yield path, content[:_LONGEST_TEXT]
 
 
 def _size(parts: dict[str, bytes]) -> int:

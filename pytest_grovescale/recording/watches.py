@@ -324,6 +324,7 @@ class Watch:
                 numbers=facts.numbers if facts is not None else {},
                 coarse=facts.coarse if facts is not None else {},
                 needs=facts.needs if facts is not None else [],
+                exposed=facts.exposed if facts is not None else [],
             )
         )
 

@@ -1,17 +1,21 @@
-"""Credentials in the operator's log.
+"""Credentials in the operator's log, and in objects that are no Secrets.
 
 A log goes where many can read it: `kubectl logs`, a log store, a bug report. Reports of this program redact what looks
-like a credential; here it is counted, with the lines to look at.
+like a credential; here it is counted, with the lines to look at. ConfigMaps, annotations and statuses are what anyone
+may read who may look at the application; Secrets have rights of their own, and can be encrypted.
 
 No false alarm: what is redacted has the form of a credential, or stands beside a name such as ``password``; values that
-say that there is none, references and names of objects are known (`redaction`).
+say that there is none, references and names of objects are known (`redaction`). Of objects only those count that the
+operator made, and statuses that it wrote.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ..result import Finding
+from .evidence import Life, shown
 from .observed import Observed
 
 ID = "credentials-logged"
@@ -21,7 +25,7 @@ MARK = "credentials-in-log"
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
-    """Yield a finding for lines of the log with credentials."""
+    """Yield a finding for lines of the log with credentials, and one for each field of objects with some."""
     for mark in seen.contents.marks:
         if mark.label == MARK:
             yield Finding(
@@ -30,3 +34,21 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 text=f"the operator's log has {mark.count:,} line{'s' * (mark.count != 1)} with credentials",
                 evidence=(mark.detail,),
             )
+    fields: dict[tuple[str, str], dict[str, Life]] = defaultdict(dict)
+    for resource, lives in sorted(seen.lives.items()):
+        for life in lives:
+            for event in life.events:
+                for path in event.exposed:
+                    of_operator = (
+                        resource in seen.status_written if path.startswith("status") else seen.made_by_operator(life)
+                    )
+                    if of_operator and event.at >= seen.begin:
+                        fields[resource, path][life.uid] = life
+    for (resource, path), found in fields.items():
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"{path} of {len(found):,} {resource} of the operator's holds what looks like a credential: its place"
+            " is a Secret",
+            evidence=(shown(next(iter(found.values())).object),),
+        )

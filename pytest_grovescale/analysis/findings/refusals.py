@@ -22,7 +22,7 @@ from itertools import pairwise
 from statistics import median
 
 from ..result import Finding
-from .evidence import ObjectId, Sent
+from .evidence import ObjectId, Sent, shown
 from .observed import Observed
 from .observed_requests import is_for_objects
 
@@ -36,6 +36,10 @@ _WRONG = frozenset({400, 401, 403, 422})
 """Answers that no retry mends."""
 
 _LEAST_ERRORS = 20
+_PASSING = frozenset({409, 429, 500, 503, 504})
+_GIVEN_UP_NS = 5_000_000_000
+_FEW = 2
+_SHARE_OF_LIKE = 0.2
 
 _RIGHTS = frozenset({401, 403})
 _READS = ("get ", "list ", "watch ")
@@ -97,6 +101,36 @@ def findings(seen: Observed) -> Iterator[Finding]:
         )
     yield from _retries([one for one in refused if not _is_conflict(one)])
     yield from _errors(seen)
+    yield from _given_up(seen)
+
+
+def _given_up(seen: Observed) -> Iterator[Finding]:
+    """Yield writes that were refused for the moment and never sent again, where most of their like were."""
+    refused: dict[tuple[str, ObjectId], Sent] = {}
+    wrote: dict[tuple[str, ObjectId], int] = {}
+    for one in seen.requests:
+        if one.verb in ("update", "patch") and one.name:
+            if one.code in _PASSING:
+                refused[one.what, one.object] = one
+            elif one.changes:
+                wrote[one.what, one.object] = one.received
+    lost: dict[str, list[Sent]] = defaultdict(list)
+    kinds = Counter(what for what, _ in refused)
+    for (what, of), one in refused.items():
+        lives = seen.of_name.get((one.resource, of), ())
+        until = one.completed + _GIVEN_UP_NS
+        there = any(life.begun < one.received and life.exists(until) and not life.deleting(until) for life in lives)
+        if there and until < seen.end and wrote.get((what, of), 0) < one.received and not seen.follows_fault(one):
+            lost[what].append(one)
+    for what, found in lost.items():
+        if _FEW <= len(found) <= _SHARE_OF_LIKE * kinds[what]:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{what} was refused ({found[0].code}) for {len(found):,} objects and not sent again, as it was"
+                f" for the other {kinds[what] - len(found):,}: what it was to say is lost",
+                evidence=(shown(found[0].object),),
+            )
 
 
 def _errors(seen: Observed) -> Iterator[Finding]:

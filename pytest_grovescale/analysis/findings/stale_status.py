@@ -55,6 +55,8 @@ _READY_STATES = {
     "status.phase": "Ready",
 }
 _PHASE = "status.phase"
+_FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
+"""Conditions of Deployments, ReplicaSets and Jobs that say that they cannot do what they are for."""
 _NOT_READY_PHASES = frozenset(
     {"Pending", "Creating", "Progressing", "Deploying", "Provisioning", "NotReady", "Unknown"}
 )
@@ -67,6 +69,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         for resource in sorted(seen.status_written & set(seen.lives)):
             for field, wrong in _wrong(seen, resource, window).items():
                 found.setdefault((resource, field), (window, wrong))
+    for resource, field, window, wrong in _right_once(seen):
+        found.setdefault((resource, field), (window, wrong))
     for (resource, field), (window, wrong) in found.items():
         yield Finding(
             id=ID,
@@ -115,6 +119,8 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         if isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted:
             wrong[_GENERATION[1]].append(f"{life.name} has {observed}, and generation {wanted}")
         for path, text in _more_than_all(life, window):
+            wrong[path].append(text)
+        for path, text in _failing_children(seen, life, window):
             wrong[path].append(text)
         for path, text in [*_of_its_own_name(seen, life, window), *_contradicts(seen, life, window)]:
             if path not in _REPLICAS:
@@ -189,6 +195,62 @@ def _contradicts(seen: Observed, life: Life, window: Window) -> Iterator[tuple[s
             yield path, f"{life.name} says {value}, and none of its {len(pods):,} pods is Ready"
         elif says_not and ready == len(pods) and len(pods) in wanted:
             yield path, f"{life.name} says {value}, and its {len(pods):,} pods are Ready, as many as its spec wants"
+
+
+def _failing_children(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:
+    """Yield (path, in words) for each state of an object that says ready while a child of it has failed."""
+    numbers = life.numbers(window.end)
+    said = [path for path, value in _READY_STATES.items() if numbers.get(path) == value]
+    if not said or any(value == "False" for path, value in numbers.items() if path.startswith("status.conditions")):
+        return
+    for child in seen.children.get(life.uid, ()):
+        states = child.numbers(window.end)
+        failed = [(kind, value) for kind, value in _FAILED if states.get(_condition(kind)) == value]
+        if failed and child.exists(window.end) and not child.changed_in(window.start, window.end):
+            kind, value = failed[0]
+            yield (
+                said[0],
+                f"{life.name} says {numbers[said[0]]}, and {kind} of its {child.resource} {child.name} is {value}",
+            )
+            return
+
+
+def _condition(kind: str) -> str:
+    return f"status.conditions[type={kind}].status"
+
+
+def _right_once(seen: Observed) -> Iterator[tuple[str, str, Window, list[str]]]:
+    """Yield numbers of ready things that were those of all Ready pods at one time, and are not at another.
+
+    Each with resource, path, the time at which it is wrong, and in words how.
+    """
+    right: dict[tuple[str, str], bool] = defaultdict(bool)
+    wrong: dict[tuple[str, str], tuple[Window, list[str]]] = {}
+    for window in seen.idle_windows:
+        for resource in sorted(seen.status_written & set(seen.lives)):
+            counts: dict[str, list[tuple[Life, int, int]]] = defaultdict(list)
+            for life in seen.lives[resource]:
+                if life.exists(window.end) and not life.deleting(window.end):
+                    pods = [one for one in seen.below(life) if one.resource == "pods" and one.exists(window.end)]
+                    if any(one.changed_in(window.start, window.end) for one in [life, *pods]):
+                        continue
+                    ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in pods)
+                    for path, number in life.numbers(window.end).items():
+                        if isinstance(number, int) and path.startswith("status.") and _says_ready(path):
+                            counts[path].append((life, number, ready))
+            for path, rows in counts.items():
+                off = [
+                    f"{life.name} has {number}, and {ready} Ready pods"
+                    for life, number, ready in rows
+                    if number != ready
+                ]
+                if not off and len(rows) >= _SHOWN and max(ready for _, _, ready in rows) >= _SHOWN:
+                    right[resource, path] = True
+                elif off:
+                    wrong.setdefault((resource, path), (window, off))
+    for (resource, path), (window, off) in wrong.items():
+        if right[resource, path]:
+            yield resource, path, window, off
 
 
 def _behind(seen: Observed) -> Iterator[Finding]:

@@ -428,3 +428,65 @@ def test_what_others_made_is_not_the_operators_to_delete(asked: bool, wrong: boo
         sim.request(CHANGED, user="harness", verb="delete", **of_user)
     sim.request(CHANGED + 50, verb="delete", **of_user)
     assert ("rival-writers" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("maker", "wrong"), [("operator", True), ("harness", False)])
+def test_credentials_in_what_is_no_secret(maker: str, wrong: bool) -> None:
+    sim = settled()
+    sim.watch(CONFIGMAPS, 8)
+    sim.request(200, user=maker, verb="create", resource="configmaps", namespace="t", name="s", code=201)
+    one = rec.ObjectSeen(
+        at=sim.at(210), watch=sim.watch_ids[CONFIGMAPS], change="added", name="s", namespace="t", uid="uid-s",
+        owner="uid-pcs", exposed=["data.settings"],
+    )  # fmt: skip
+    sim.add(one)
+    sim.add(msgspec.structs.replace(one, at=sim.at(DELETED - 300), change="deleted", exposed=[]))
+    assert ("credentials-logged" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("lost", "again", "wrong"), [(2, False, True), (2, True, False), (8, False, False)])
+def test_writes_that_are_refused_once_and_given_up(lost: int, again: bool, wrong: bool) -> None:
+    sim = settled()
+    write: dict[str, Any] = {
+        "verb": "update", "resource": "cliques", "group": "a.io", "subresource": "status", "namespace": "t",
+    }  # fmt: skip
+    for number in range(12):
+        name = f"c-{number}"
+        clique(sim, name, 200)
+        sim.request(400, **write, name=name, code=409)
+        if number >= lost or again:
+            sim.request(420, **write, name=name)
+            shown(sim, name, 430, difference=rec.Difference(kind="content", paths=["status.x"]))
+    gone(sim)
+    assert any("not sent again" in one.text for one in found(sim)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("said", "state", "wrong"), [("True", "True", True), ("False", "True", False), ("True", "False", False)]
+)
+def test_an_object_that_is_ready_while_its_child_has_failed(said: str, state: str, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, **{"status.conditions[type=Ready].status": said})
+        sim.request(180, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        seen(sim, f"{name}-s", 300, "modified", numbers={"status.conditions[type=ReplicaFailure].status": state})
+    all_gone(sim)
+    assert ("stale-status" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("lost", "wrong"), [(True, True), (False, False)])
+def test_a_number_of_ready_pods_that_was_right_once(lost: bool, wrong: bool) -> None:
+    """Two times in which nothing changes; before the second, a pod of each object is lost."""
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, status_readyMembers=3)
+        sim.request(180, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name)
+        for index in range(3):
+            pod(sim, f"{name}-{index}", 200, ready=900, gone_ms=11_100 if lost and not index else DELETED - 300)
+    sim.request(11_000, user="harness", verb="patch", resource="nodes", name="n")
+    sim.request(11_050, user="harness", verb="patch", resource="cliques", group="a.io", namespace="t", name="own")
+    gone(sim)
+    assert any("readyMembers" in one.text for one in found(sim) if one.id == "stale-status") == wrong

@@ -181,3 +181,21 @@ def test_by_how_much_an_object_grew() -> None:
     changed = facts(status(history=["a"]), status(history=["a", "b"]))
     assert changed.difference is not None
     assert (changed.difference.grown, changed.difference.paths) == (len(',"b"'), ["status.history"])
+
+
+@pytest.mark.parametrize(
+    ("resource", "part", "exposed"),
+    [
+        ("configmaps", {"data": {"settings": "mode=a\npassword=hunter2-and-more", "other": "ok"}}, ["data.settings"]),
+        ("configmaps", {"data": {"settings": "passwordFile: /etc/keys"}}, []),
+        ("cliques.a.io", {"status": {"token": "c2VjcmV0LXRva2VuLXZhbHVl"}}, ["status.token"]),
+        ("secrets", {"data": {"password": "aHVudGVyMi1hbmQtbW9yZQ=="}}, []),
+    ],
+)
+def test_fields_with_credentials(resource: str, part: dict[str, Any], exposed: list[str]) -> None:
+    assert facts(version(**part), resource=resource).exposed == exposed
+
+
+@given(st.lists(JSON, min_size=1, max_size=6))
+def test_any_status_can_be_searched_for_credentials(contents: list[Any]) -> None:
+    assert isinstance(facts(*(version(status=one) for one in contents)).exposed, list)
