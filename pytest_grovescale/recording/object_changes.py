@@ -46,7 +46,7 @@ _OPEN = ("metadata.annotations", "status", "data")
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _LEAST_SECRET, _LONGEST_TEXT = 6, 4096
-_LOOKS = 4
+_LOOKS = 2
 """Versions of one object in which credentials are looked for: the search costs as much as all else."""
 
 _GENERATION = "generation"
