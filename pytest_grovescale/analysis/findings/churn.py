@@ -12,10 +12,10 @@ No false alarm: between two changes of the workload by the harness, from its fir
 pods that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a
 tenth of the kind, or two that their maker deleted within five seconds while their owner stayed. Children of an owner
 that goes count where there was one of their name before, by the API server's own order of writes. Kinds that are not
-watched count where the log has one object made and collected three times. A change of a number counts where it was the
-number of children before, and nothing else of the spec changed with it. Contents that are written again count
-three times within one generation of its owner, of three objects that no one else writes; but of Secrets, only where no
-other object of the owner had changed in the second before.
+watched count where the log has one object made and collected three times. A change of a number counts where the
+children before were as many, or a multiple, and nothing else of the spec changed with it. Contents that are written
+again count three times within one generation of its owner, of three objects that no one else writes; but of Secrets,
+only where no other object of the owner had changed in the second before.
 """
 
 from __future__ import annotations
@@ -196,9 +196,10 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                         there[child.resource].append(child)
                 for kind, those in there.items():
                     left = [one for one in those if not one.exists(end) or one.deleting(end)]
-                    surplus = sum(not _ended(one) for one in left) - max(0, before - after)
-                    if len(those) == before:
-                        replaced[resource, path, before, after, kind].append((max(0, surplus), before))
+                    each, rest = divmod(len(those), before)
+                    surplus = sum(not _ended(one) for one in left) - max(0, before - after) * each
+                    if not rest:
+                        replaced[resource, path, before, after, kind].append((max(0, surplus), len(those)))
     for (resource, path, before, after, kind), counts in replaced.items():
         total, there_were = (sum(column) for column in zip(*counts, strict=True))
         if total >= max(_LEAST, there_were / _LEAST):

@@ -1,10 +1,11 @@
-"""Changes that do not reach what depends on them: of a spec, of a configuration, of kinds without a watch.
+"""Changes that do not reach what depends on them: of a spec, of a configuration, of the operator's own objects.
 
 An operator that takes a change in, and writes no more than its status, looks healthy. A kind that it does not watch is
 looked at when something else happens, as a restart or a resync hours later. A pod reads a ConfigMap or a Secret when it
 starts: without a digest of its contents in the template, no rollout follows a change of them.
 (https://kubernetes.io/docs/concepts/configuration/configmap/#mounted-configmaps-are-updated-automatically: variables of
 the environment never are)
+What others change or delete of its own objects, an operator puts back.
 
 No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, when the
 operator has sent nothing for one. Any write of the operator to anything but a status is an effect, and fields that
@@ -16,7 +17,6 @@ meant.
 
 from __future__ import annotations
 
-import bisect
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -25,12 +25,15 @@ from typing import NamedTuple
 from ..result import Finding, Severity
 from .evidence import Life, Sent, Span
 from .observed import QUIET_NS, Observed
+from .observed_requests import WORKLOAD
 
 ID = "unapplied-changes"
 
 _CONTENTS = ("spec", "data")
 _LEAST = 3
 _OBSERVED = 2
+_SCALED = "spec.replicas"
+"""What an autoscaler may own."""
 _LEAST_NS = 3_000_000_000
 _SHOWN_NS = 2_000_000_000
 """Time after a write within which a watch shows it, ns."""
@@ -59,6 +62,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         for change in _changes(seen, span):
             yield from _without_effect(seen, change)
+        yield from _not_made_again(seen, span)
     yield from _not_restarted(seen)
     yield from _not_watched(seen)
 
@@ -71,8 +75,7 @@ def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
             written[one.resource].append(one)
     for resource, sent in sorted(written.items()):
         start, done = sent[0].received, max(one.completed for one in sent)
-        later = [one.received for one in seen.by_harness(done + 1, span.end)]
-        end = min([*later, _next(seen.workload_changes, done), span.end, seen.workload_deleted or span.end])
+        end = _next_act(seen, done)
         objects = {one.object for one in sent}
         lives: list[Life] = []
         paths: list[str] = []
@@ -89,15 +92,28 @@ def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
             yield _Change(span.phase.name, resource, paths[0], lives, start, done, end)
 
 
-def _next(times: Sequence[int], at: int) -> int:
-    after = bisect.bisect_right(times, at)
-    return times[after] if after < len(times) else 2**63
+def _next_act(seen: Observed, at: int) -> int:
+    """Return when the harness next wrote anything or acted on the workload, or the end."""
+    later = (one.received for one in seen.by_harness(at + 1, seen.end))
+    marks = (mark.at for mark in seen.contents.marks if mark.label in WORKLOAD and mark.at > at and mark.state != "end")
+    return min(next(later, seen.end), next(marks, seen.end))
 
 
 def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
     sent = seen.requests_in(change.start, change.end)
     wrote = {(one.resource, one.object) for one in sent if one.changes and one.subresource != "status"}
     number, resource = len(change.lives), change.resource
+    if all(seen.made_by_operator(life) for life in change.lives):
+        stayed = [life for life in change.lives if (resource, life.object) not in wrote]
+        if stayed and change.path != _SCALED:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{change.path} of {len(stayed):,} {resource}, which the operator had made and the test changed in"
+                f" {change.phase}, stayed so: the operator did not put it back",
+                evidence=(_lasted(change),),
+            )
+        return
     if not wrote:
         # Without any watch in the log, they were opened before it began.
         watched = not seen.watched_by_operator or resource in seen.watched_by_operator
@@ -109,9 +125,7 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
             severity=severity,
             text=f"a change of {change.path} of {number:,} {resource} in {change.phase} had no effect: the operator"
             + (f" wrote nothing but their status{said}" if watched else " does not watch them, and wrote nothing"),
-            evidence=(
-                f"for {(change.end - change.done) / 1e9:.0f} s, up to the test's next action or the phase's end",
-            ),
+            evidence=(_lasted(change),),
         )
         return
     without = [
@@ -125,6 +139,36 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
             f" {len(without):,} of them: {without[0].name} for instance",
             evidence=("the operator wrote nothing of theirs, and something below each of the others",),
         )
+
+
+def _lasted(change: _Change) -> str:
+    return f"for {(change.end - change.done) / 1e9:.0f} s, up to the test's next action or its end"
+
+
+def _not_made_again(seen: Observed, span: Span) -> Iterator[Finding]:
+    """Yield the kinds of which the test deleted objects that the operator did not make again for owners that stayed."""
+    deletions = [one for one in seen.by_harness(span.start, span.end) if one.verb == "delete"]
+    fewer: dict[str, list[Life]] = defaultdict(list)
+    for one in deletions:
+        end = _next_act(seen, max(other.completed for other in deletions))
+        for life in seen.of_name.get((one.resource, one.object), ()):
+            owner = seen.known.get(life.owner or "")
+            if owner is None or owner.deleting(end) or not owner.exists(end) or not seen.made_by_operator(life):
+                continue
+            like = [other for other in seen.children[owner.uid] if other.resource == life.resource]
+            before = sum(other.exists(one.received) and not other.deleting(one.received) for other in like)
+            after = sum(other.exists(end) and not other.deleting(end) for other in like)
+            if life.exists(one.received) and after < before and end - one.completed >= _LEAST_NS + _SHOWN_NS:
+                fewer[one.resource].append(life)
+    for resource, lives in fewer.items():
+        end = _next_act(seen, max(other.completed for other in deletions))
+        if not seen.requests_in(end - QUIET_NS, end):
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{len(lives):,} {resource} that the test deleted in {span.phase.name} were not made again, while"
+                f" their owners stayed: {lives[0].name} for instance",
+            )
 
 
 def _says_observed(life: Life, change: _Change) -> bool:

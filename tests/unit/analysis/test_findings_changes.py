@@ -490,3 +490,30 @@ def test_a_number_of_ready_pods_that_was_right_once(lost: bool, wrong: bool) -> 
     sim.request(11_050, user="harness", verb="patch", resource="cliques", group="a.io", namespace="t", name="own")
     gone(sim)
     assert any("readyMembers" in one.text for one in found(sim) if one.id == "stale-status") == wrong
+
+
+@pytest.mark.parametrize(("put_back", "wrong"), [(False, True), (True, False)])
+def test_what_the_test_changed_of_the_operators_own_objects_stays(put_back: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        clique(sim, f"c-{number}", 200)
+        changed(sim, f"c-{number}", "spec.size")
+        if put_back:
+            written(sim, f"c-{number}", CHANGED + 200, "content", paths=["spec.size"])
+    gone(sim)
+    assert ("unapplied-changes" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("again", "wrong"), [(False, True), (True, False)])
+def test_what_the_test_deleted_is_not_made_again(again: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        sim.request(CHANGED, user="harness", verb="delete", resource="services", namespace="t", name=f"{name}-s")
+        seen(sim, f"{name}-s", CHANGED + 20, "deleted")
+        if again:
+            made(sim, f"{name}-again", CHANGED + 300, owner=f"uid-{name}")
+    all_gone(sim)
+    assert ("unapplied-changes" in ids(sim)) == wrong
