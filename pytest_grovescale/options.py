@@ -7,6 +7,7 @@ registered in every project that has the plugin installed.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -202,6 +203,16 @@ class Settings(NamedTuple):
     """Folder of the history that this run is added to; None: none."""
     reports: Path
     keep: bool
+
+
+def misspelt(arguments: Iterable[str]) -> str:
+    """Return an error for an argument that begins as the plugin's options do and is none of them; empty without one."""
+    known = ["--grovescale", *(option.flag for option in OPTIONS)]
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name.startswith("--grov") and name not in known:
+            return f"unrecognized argument: {name}\n  → {did_you_mean(name, known) or 'See: pytest --help'}"
+    return ""
 
 
 def register(parser: pytest.Parser) -> None:

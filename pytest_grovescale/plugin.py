@@ -61,8 +61,17 @@ _MARKER_ARGUMENTS = {
 }
 
 
+_SKIPPED = "scale test: run it with --grovescale"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     options.register(parser)
+
+
+def pytest_load_initial_conftests(args: list[str]) -> None:
+    """Raise UsageError for a misspelt option, with the one that is meant: argparse names none."""
+    if wrong := options.misspelt(args):
+        raise pytest.UsageError(wrong)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -144,7 +153,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    skip = pytest.mark.skip(reason="scale test: run it with --grovescale")
+    skip = pytest.mark.skip(reason=_SKIPPED)
     enabled = config.stash[SETTINGS].enabled
     for item in items:
         marker = item.get_closest_marker("grovescale")
@@ -448,6 +457,10 @@ def pytest_sessionfinish_at_last(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reports = [report for reports in terminalreporter.stats.values() for report in reports if hasattr(report, "when")]
+    if reports and all(_SKIPPED in str(report.longrepr) for report in reports if report.when == "setup"):
+        # Nothing else was meant to run.
+        terminalreporter.write_line("grovescale: only scale tests were selected: run them with --grovescale")
     if RUN in config.stash:
         config.stash[RUN].summarise(terminalreporter)
     if _runs(config):

@@ -45,7 +45,7 @@ def find(kind: str, name: str, *, base: Folders | None = None) -> Path:
     short = not Path(name).suffix
     there = [p.name for folder in (*(start / kind for start in starts), root() / kind) for p in folder.glob("*.*")]
     # Beside the file that names it there are others, too: only one that is close is meant.
-    beside = [p.name for start in starts for p in start.glob(f"*{Path(name).suffix}")] if not short else []
+    beside = {p.name for path in looked for p in (path.parent.glob("*.*") if not short else ())}
     there += near_names(Path(name).name, beside)
     available = sorted({name.removesuffix(".yaml") if short else name for name in there})
     raise DefinitionError(

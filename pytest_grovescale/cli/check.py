@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import DefinitionError, GrovescaleError, UsageError
+from ..suggestions import did_you_mean
 from .out import say, write
 
 _TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*):", re.MULTILINE)
@@ -62,6 +63,16 @@ def _check(options: argparse.Namespace) -> int:
     return 2 if wrong else 0
 
 
+def _meant(file: Path) -> str:
+    """Return which file is meant by the name of one that does not exist: where `init` writes it, or one close to it."""
+    from ..scaffold import files
+
+    places = [folder / file.name for folder in (Path(files.FOLDER), Path(files.FOLDER) / "workloads")]
+    if there := [str(place) for place in places if place.is_file()]:
+        return f"There is {there[0]}."
+    return did_you_mean(file.name, (path.name for path in file.parent.glob("*.*")))
+
+
 def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Path], list[str]]]:
     """Return a file's kind, and its check, which returns what the file defines, and details; detected by its keys.
 
@@ -80,7 +91,7 @@ def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Pat
         "workload": (_OF_AN_OBJECT, lambda path: _workload(path, parameters)),
     }
     if not file.exists():
-        raise DefinitionError(f"{file}: no such file")
+        raise DefinitionError(f"{file}: no such file", next_step=_meant(file))
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

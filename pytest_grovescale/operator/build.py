@@ -61,7 +61,7 @@ def _run(definition: OperatorDefinition, log: Path, report: Callable[[], None]) 
         except OSError as error:
             raise OperatorError(
                 f"operator {definition.name} was not built: {definition.build[0]}: {error.strerror}",
-                next_step="Install it, or make it found on PATH; see: grovescale doctor",
+                next_step="Install it, or make it found on PATH.",
             ) from None
         try:
             while True:

@@ -15,8 +15,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from .. import durations
+from .. import durations, procfs
 from ..cluster import binaries, ports, processes
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.ledger import Owner
@@ -395,9 +396,23 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
         raise OperatorError(
             f"operator {definition.name} was not ready after {durations.text(timeout)}: {error.message}"
             + tail_text(running),
-            next_step="Raise readiness.timeout in its definition, or see its log above for what it waits for.",
+            next_step=_listening_elsewhere(first.pid, running.launch.readiness.url)
+            or "Raise readiness.timeout in its definition, or see its log above for what it waits for.",
         ) from None
     progress(f"operator {definition.name}: ready after {time.monotonic() - started:.1f} s")
+
+
+def _listening_elsewhere(pid: int, url: str) -> str:
+    """Return the next step where an operator does not listen on the port of its readiness URL, else nothing."""
+    port = urlsplit(url).port
+    ports = procfs.ports_of([pid, *procfs.descendants(pid)])
+    if port is None or port in ports:
+        return ""
+    named = f"on {', '.join(map(str, sorted(ports)))}, not on {port}" if ports else "on no port"
+    return (
+        f"It listens {named}: give it the port by a flag or a variable, {{health_port}}, or name its own in"
+        " readiness.url; or it waits for something before that: see its log."
+    )
 
 
 def _died(running: RunningProcess, info: ProcessInfo | None, when: str) -> OperatorError:

@@ -31,8 +31,12 @@ def lacks_crds(facts: Facts) -> str:
     rust, java = _joined(facts, ".rs"), _joined(facts, ".java", ".kt")
     if re.search(r"derive\([^)]*\bCustomResource\b", rust):
         writer = next((each for each in _binaries(facts) if "crd" in each.name), None)
-        how = f"cargo run --bin {writer.name} > crd.yaml" if writer else "from CustomResourceExt::crd() of each kind"
-        return f"Its sources derive them; write them to a file: {how}"
+        if writer:
+            return f"Its sources derive them; write them to a file: cargo run --bin {writer.name} > crd.yaml"
+        return (
+            "Its sources derive them (kube::CustomResource). Write them to a file, by a program that prints"
+            " serde_yaml::to_string(&KIND::crd()) of each kind: cargo run --bin crdgen > crd.yaml"
+        )
     if re.search(r"\bextends\s+CustomResource\s*<|:\s*CustomResource\s*<", java):
         return f"Its build generates them, with fabric8's crd-generator: {shlex.join(_maven_or_gradle(facts))}"
     if "IKubernetesObject" in _joined(facts, ".cs"):

@@ -139,11 +139,18 @@ def _nothing_defined(facts: Facts) -> DefinitionError:
             f"{facts.name}: PROJECT lists {', '.join(kinds)}, but no CustomResourceDefinition is in this folder",
             next_step="Generate them first: make manifests",
         )
+    if incomplete := facts.of_kind(CRD):
+        one = incomplete[0]
+        return DefinitionError(
+            f"{one.file}: {one.name} has no version that is stored, or no names",
+            next_step=f"See what it lacks: grovescale check {one.file}",
+        )
     if writes := compiled.lacks_crds(facts):
         return DefinitionError(f"{facts.name}: no CustomResourceDefinition is in this folder", next_step=writes)
     return DefinitionError(
         f"{facts.name}: no CustomResourceDefinition is in this folder",
-        next_step=f"Name the folder of an operator's project: grovescale init {(*facts.inner, 'FOLDER')[0]}",
+        next_step=f"Name the folder of an operator's project: grovescale init {(*facts.inner, 'FOLDER')[0]}. Or put the"
+        " definitions of its kinds there as YAML: kubectl get crd NAME -o yaml > crd.yaml",
     )
 
 

@@ -59,6 +59,11 @@ def not_found(facts: Facts) -> str:
         for _, suffix, interpreter in _INTERPRETERS:
             if any(name.endswith(suffix) or interpreter.fullmatch(name) for name in names):
                 return f"{start.file} starts {shlex.join(start.words)}, of which no source was found"
+    if "package.json" in facts.files:
+        line = shlex.join(_npm_start(facts, ("npm", "start")))
+        if line:
+            return f"package.json starts {line}, of which no source was found"
+        return 'package.json has no script that starts it: add "scripts": {"start": "node FILE.js"}'
     return ""
 
 
@@ -223,8 +228,9 @@ def _only_script(facts: Facts) -> Program | None:
 
 
 def _npm_started(facts: Facts) -> Program | None:
-    lines = _npm_start(facts, ("npm", "start"))
-    script = _script(facts, lines, "/") if lines else None
+    # Without a script, `npm start` runs server.js; `node .` runs what is named as main.
+    main = str(_package(facts).get("main", "server.js"))
+    script = _script(facts, _npm_start(facts, ("npm", "start")) or ("node", main), "/")
     return script and _of_script(facts, script, container(facts), {})
 
 
@@ -346,12 +352,17 @@ def _table(value: Mapping[str, object], name: str) -> dict[str, object]:
     return inner if isinstance(inner, dict) else {}
 
 
-def _npm_scripts(facts: Facts) -> dict[str, object]:
+def _package(facts: Facts) -> dict[str, object]:
+    """Return the content of package.json; empty without one that can be read."""
     try:
         package = json.loads(facts.files.get("package.json", "{}"))
     except ValueError:
         return {}
-    return _table(package, "scripts") if isinstance(package, dict) else {}
+    return package if isinstance(package, dict) else {}
+
+
+def _npm_scripts(facts: Facts) -> dict[str, object]:
+    return _table(_package(facts), "scripts")
 
 
 def _npm_start(facts: Facts, words: Sequence[str]) -> list[str]:

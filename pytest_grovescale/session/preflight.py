@@ -7,6 +7,8 @@ cluster, and no client library is imported but for `existing` clusters, whose ku
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -161,6 +163,17 @@ def _late_milestones(item: pytest.Function) -> Iterator[str]:
         )
 
 
+def _without_builder(operator: OperatorDefinition) -> Iterator[str]:
+    """Yield an error where the program that builds an operator is not on this machine."""
+    tool = operator.build[0] if operator.build else ""
+    # One with a folder may be made before it is needed; pytest's folder is where it runs.
+    if tool and "/" not in tool and shutil.which(tool) is None:
+        yield (
+            f"{operator.source}: build: {tool} is not on PATH\n"
+            f"  → Install {tool}, or build the operator by another program: its line is {shlex.join(operator.build)}"
+        )
+
+
 def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
     """Yield the phases that a test's checks name and its code does not have."""
     phases = code.names("phase")
@@ -187,6 +200,7 @@ def _resolved(
         operator = wanted.definition(item) if needed else None
         if operator is not None and operator.pod is None:
             command.core_numbers(operator.limits.cores)
+            yield from _without_builder(operator)
     except DefinitionError as error:
         yield _located(error, item, settings, "operator")
     except UsageError as error:

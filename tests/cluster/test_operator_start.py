@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import urllib.error
 import urllib.request
@@ -165,6 +166,22 @@ def test_not_ready_in_time_reports_the_last_answer(cluster: Cluster, tmp_path: P
     assert "/readyz answered 503: caches" in raised.value.message
     assert "line 39" in raised.value.message
     assert not cluster.processes()[operator_state.PROCESS].running
+
+
+def test_an_operator_that_listens_elsewhere_is_not_ready_for_that_reason(cluster: Cluster, tmp_path: Path) -> None:
+    program = tmp_path / "elsewhere.py"
+    program.write_text(
+        "import http.server\nserver = http.server.HTTPServer(('127.0.0.1', 0), http.server.BaseHTTPRequestHandler)\n"
+        "print('port', server.server_port, flush=True)\nserver.serve_forever()\n"
+    )
+    file = tmp_path / "elsewhere.yaml"
+    readiness = {"url": "http://127.0.0.1:{health_port}/readyz", "timeout": "2s"}
+    command = ["{python}", str(program), "{health_port}"]
+    file.write_text(yaml.safe_dump({"name": "elsewhere", "command": command, "readiness": readiness}))
+    with pytest.raises(OperatorError) as raised:
+        start(cluster, tmp_path, load(str(file)))
+    (port,) = re.findall(r"port (\d+)$", raised.value.message, re.MULTILINE)
+    assert f"on {port}, not on" in raised.value.next_step
 
 
 def test_limits_and_environment_reach_the_process(cluster: Cluster, tmp_path: Path) -> None:

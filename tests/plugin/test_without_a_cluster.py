@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.baseline import Baseline
@@ -31,6 +32,39 @@ def test_scale_tests_are_skipped_with_the_reason(pytester: pytest.Pytester, snap
     (reported,) = (line for line in result.outlines if line.startswith("SKIPPED"))
     assert "--grovescale" in reported
     assert reported.rpartition(".py:")[2].partition(": ")[2] == snapshot
+
+
+def test_only_a_run_of_nothing_but_scale_tests_is_reminded_of_the_option(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_it="def test_scale(scale): ...", test_other="def test_other(): ...")
+    reminder = "grovescale: *--grovescale"
+    pytester.runpytest("test_it.py").stdout.fnmatch_lines([reminder])
+    pytester.runpytest().stdout.no_fnmatch_line(reminder)
+    pytester.runpytest("test_other.py").stdout.no_fnmatch_line(reminder)
+
+
+@pytest.mark.parametrize(
+    ("argument", "meant"),
+    [
+        ("--grovescal", "--grovescale"),
+        ("--grovescale-node=5", "--grovescale-nodes"),
+        ("--grov-xyzxyz", "pytest --help"),
+    ],
+)
+def test_a_misspelt_option_is_answered_with_the_one_that_is_meant(
+    pytester: pytest.Pytester, argument: str, meant: str
+) -> None:
+    result = pytester.runpytest(argument)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*: {argument.partition('=')[0]}", f"  → *{meant}*"])
+
+
+def test_a_build_by_a_program_that_is_not_here_is_a_mistake(pytester: pytest.Pytester, untouched: Path) -> None:
+    definition = {"name": "mine", "build": ["no-such-builder", "all"], "command": ["bin/mine", "{health_port}"]}
+    definition["readiness"] = {"url": "http://127.0.0.1:{health_port}/readyz"}  # type: ignore[assignment]
+    (pytester.path / "mine.yaml").write_text(yaml.safe_dump(definition))
+    pytester.makepyfile(test_it="def test_it(scale): raise AssertionError('must not run')")
+    result = pytester.runpytest("--grovescale", "--grovescale-operator=mine.yaml")
+    assert_refused(result, pytester, untouched, "mine.yaml: build: no-such-builder is not on PATH")
 
 
 def test_users_of_the_fixtures_are_skipped_too(pytester: pytest.Pytester) -> None:

@@ -160,3 +160,17 @@ def test_a_file_that_extends_another_is_judged_as_a_whole(
     output = capsys.readouterr()
     assert f"{tmp_path}/base.yaml:3: api_server.gogc" in output.err
     assert masked(output.err + output.out, {tmp_path: "folder"}) == snapshot
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("operator.yaml", "tests/scale/operator.yaml"), ("mien.yaml", "mine.yaml")]
+)
+def test_a_file_that_is_not_there_is_answered_with_the_one_that_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, meant: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests/scale").mkdir(parents=True)
+    for path in ("tests/scale/operator.yaml", "mine.yaml"):
+        (tmp_path / path).write_text(OPERATOR)
+    assert main(["check", name]) == 2
+    assert meant in "".join(capsys.readouterr())

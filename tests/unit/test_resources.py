@@ -97,3 +97,10 @@ def test_a_misspelt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         resources.find("fixtures/operators", "gadgt.yaml")
     assert "gadget.yaml" in refused.value.next_step
     assert "notes" not in refused.value.next_step
+
+
+def test_a_file_with_another_suffix_is_suggested(tmp_path: Path) -> None:
+    (tmp_path / "shop.yaml").write_text("")
+    with pytest.raises(DefinitionError) as caught:
+        resources.find("fixtures/operators", "shop.yml", base=tmp_path)
+    assert "shop.yaml" in caught.value.next_step

@@ -128,8 +128,11 @@ def test_files_that_are_there_are_left(tmp_path: Path, capsys: pytest.CaptureFix
         {"main.go": MAIN},
         {"crd.yaml": CRD.replace("SCOPE", "Namespaced")},
         {"PROJECT": "resources: [{kind: Gadget, controller: true}]", "main.go": MAIN},
+        {"crd.yaml": CRD.replace("storage: true", "storage: false"), "main.go": MAIN},
+        {"crd.yaml": CRD.replace("SCOPE", "Namespaced"), "package.json": "{}"},
+        {"Cargo.toml": '[package]\nname = "a"\n', "src/main.rs": "#[derive(CustomResource)]\n"},
     ],
-    ids=["no-crd", "no-program", "not-generated"],
+    ids=["no-crd", "no-program", "not-generated", "none-stored", "not-started", "derived"],
 )
 def test_a_folder_that_lacks_something_gets_the_next_step(content: dict[str, str], snapshot: SnapshotAssertion) -> None:
     with pytest.raises(DefinitionError) as refused:

@@ -456,6 +456,11 @@ def test_package_json_starts_a_program_for_node_without_a_container(start: str, 
     assert ("npm run build" in found.build[-1]) == ("dist/index.js" in command)
 
 
+def test_package_json_names_the_main_file_of_a_program_without_a_start_script() -> None:
+    assert started({"package.json": '{"main": "src/a.js"}', "src/a.js": ""}).command == ("node", "src/a.js")
+    assert started({"package.json": "{}", "server.js": ""}).command == ("node", "server.js")
+
+
 def test_a_script_that_is_no_source_is_named() -> None:
     found = facts.of("task", {"task.py": TASK, "Dockerfile": "CMD python /app/other.py\n"})
     assert interpreted.interpreted_program(found) is None
