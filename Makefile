@@ -112,7 +112,7 @@ test-versions: ## the unit tests on each Python from 3.11 on, and with the lowes
 	@for python in $(PYTHONS) lowest; do \
 	  version=$${python#lowest}; resolution=highest; [ $$python = lowest ] && { version=3.11; resolution=lowest-direct; }; \
 	  export VIRTUAL_ENV=$(CURDIR)/$(VERSIONS)/$$python; uv="$(VERSIONS)/uv/bin/uv --quiet --no-python-downloads"; \
-	  $$uv venv --clear --python $$version $$VIRTUAL_ENV || { echo "Python $$version is not on this machine: left out"; continue; }; \
+	  $$uv venv --seed --clear --python $$version $$VIRTUAL_ENV || { echo "Python $$version is not on this machine: left out"; continue; }; \
 	  $$uv pip install --resolution $$resolution --editable . --group dev || exit 1; \
 	  echo "unit tests: Python $$version, $$resolution versions"; \
 	  $$VIRTUAL_ENV/bin/python -m pytest -q -n 2 -p no:cacheprovider tests/unit $(ARGS) || exit 1; \

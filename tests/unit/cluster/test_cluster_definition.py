@@ -259,8 +259,10 @@ api_server:
         ("- a\n", "name: mine\nextends: base\n", ["base.yaml:1: the file"]),
         ("name: base\nname: base\n", "name: mine\nextends: base\n", ["base.yaml:2: name: is there twice"]),
         ("name: base\nkubernetes: !x 1\n", "name: mine\nextends: base\n", ["base.yaml:2: could not determine"]),
-        (BASE, "name: mine\nextends: base\n", ["base.yaml:5: nodes[1].cuont", "cluster.yaml extends"]),
-        (
+        pytest.param(
+            BASE, "name: mine\nextends: base\n", ["base.yaml:5: nodes[1].cuont", "cluster.yaml extends"], id="field"
+        ),
+        pytest.param(
             BASE.replace("cuont", "count"),
             "name: mine\nextends: base\nstages: [other]\n",
             [
@@ -269,6 +271,7 @@ api_server:
                 "cluster.yaml:3: stages[0]",
                 "base.yaml:8: api",
             ],
+            id="several",
         ),
         (
             "extends: default\napi_server: {gogc: 5}\n",
