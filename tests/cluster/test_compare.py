@@ -38,12 +38,12 @@ SMALL = ["--nodes=3", "--param=replicas=5", "--pairs=2", "--window=1s", "--trigg
 ON_STANDING = ["--cluster=standing", "--parts=deploy"]
 VARIANTS = ["--set=variant=baseline", "--set-b=variant=optimized"]
 
-# Takes about a tenth of a core: more than the resolution of /proc/stat in a window of one second.
+# Takes about a twentieth of a core: more than the resolution of /proc/stat in a window of one second.
 LOAD = """
 import time
 
 while True:
-    until = time.thread_time() + 0.01
+    until = time.thread_time() + 0.005
     while time.thread_time() < until:
         pass
     time.sleep(0.1)

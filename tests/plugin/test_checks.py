@@ -250,7 +250,7 @@ def test_unknown_controllers_are_reported_before_anything_is_measured(
 def test_a_hot_loop_goes_on_in_the_idle_twin(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     budgets(pytester, "tests: {test_noop: [hot_loop]}\n")
     # It never is: to wait a minute for that is a minute of its work.
-    test = NOOP.replace("wait_idle()", "wait_idle(timeout='5s')")
+    test = NOOP.replace("wait_idle()", "wait_idle(timeout='1s')")
     outcome = run(pytester, running_cluster, test, "--grovescale-set=defect=hot-loop")
     outcome.assert_outcomes(failed=1)
     (found,) = checks_of(pytester)

@@ -369,40 +369,56 @@ def test_marked(scale):
 """
 
 
-def verdicts(pytester: pytest.Pytester, name: str) -> dict[str, CheckResult]:
+class Named(NamedTuple):
+    """A finished run of ``NAMED`` with an operator whose labels are named after its functions."""
+
+    latest: Path
+    lines: list[str]
+    tests: dict[str, TestResult]
+
+
+@pytest.fixture(scope="module")
+def flawed(running_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Named:
+    folder = tmp_path_factory.mktemp("flawed")
+    (folder / "test_named.py").write_text(NAMED, encoding="utf-8")
+    (folder / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    where = [f"--grovescale-cluster={running_cluster.name}", "--grovescale-profile=auto"]
+    options = [*where, "--grovescale-set=defect=function-name-label", "--grovescale-param=called=1"]
+    done = forked.run_pytest(["--grovescale", *options], cwd=folder)
+    found = msgspec.json.decode((folder / "reports/latest/result.json").read_bytes(), type=Result)
+    tests = {test.test.rpartition("::")[2]: test for test in found.tests}
+    return Named(folder / "reports/latest", done.stdout.splitlines(), tests)
+
+
+def verdicts(test: TestResult) -> dict[str, CheckResult]:
     """Return check's source → what it said of one pass."""
-    return {check.source: check for check in results(pytester)[name].checks}
+    return {check.source: check for check in test.checks}
 
 
 @pytest.mark.cluster
-def test_labels_named_after_functions_fail_the_pass_whose_stacks_have_them(
-    pytester: pytest.Pytester, running_cluster: Cluster
-) -> None:
-    outcome = run(pytester, running_cluster, NAMED, "--grovescale-set=defect=function-name-label", "-k", "profiled")
-    outcome.assert_outcomes(failed=1, deselected=1)
-    found = verdicts(pytester, "test_marked[profiled]")["marker"]
+def test_labels_named_after_functions_fail_the_pass_whose_stacks_have_them(flawed: Named) -> None:
+    profiled = flawed.tests["test_marked[profiled]"]
+    found = verdicts(profiled)["marker"]
     assert found.verdict == "fail"
-    (profile,) = results(pytester)["test_marked[profiled]"].phases[0].profiles
+    (profile,) = profiled.phases[0].profiles
     # Short functions: a fast machine may have no sample of them, and the label's name alone says it then.
-    sampled = ".sync (" in (latest(pytester) / profile.file).read_text(encoding="utf-8")
+    sampled = ".sync (" in (flawed.latest / profile.file).read_text(encoding="utf-8")
     assert ("profile of deploy" in "\n".join(found.evidence)) == sampled
-    outcome.stdout.fnmatch_lines(["*names of functions 1 > 0*"])
+    pytest.LineMatcher(flawed.lines).fnmatch_lines(["*names of functions 1 > 0*"])
 
 
 @pytest.mark.cluster
-def test_a_call_in_the_test_is_held_in_both_passes(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
-    flawed = ("--grovescale-set=defect=function-name-label", "--grovescale-param=called=1")
-    run(pytester, running_cluster, NAMED, *flawed).assert_outcomes(failed=2)
-    assert [verdicts(pytester, name)["test"].verdict for name in ("test_marked", "test_marked[profiled]")] == [
-        "fail"
-    ] * 2
+def test_a_call_in_the_test_is_held_in_both_passes(flawed: Named) -> None:
+    passes = ("test_marked", "test_marked[profiled]")
+    assert [verdicts(flawed.tests[name])["test"].verdict for name in passes] == ["fail"] * 2
+    assert [flawed.tests[name].verdict for name in passes] == ["failed"] * 2
 
 
 @pytest.mark.cluster
 def test_a_sound_operator_passes_both(pytester: pytest.Pytester, running_cluster: Cluster) -> None:
     run(pytester, running_cluster, NAMED, "--grovescale-param=called=1").assert_outcomes(passed=2)
     for name in ("test_marked", "test_marked[profiled]"):
-        assert {source: check.verdict for source, check in verdicts(pytester, name).items()} == {
+        assert {source: check.verdict for source, check in verdicts(results(pytester)[name]).items()} == {
             "marker": "pass",
             "test": "pass",
         }

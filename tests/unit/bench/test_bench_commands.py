@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +23,7 @@ from pytest_grovescale.bench.output import FailOn, exit_code
 from pytest_grovescale.bench.store import Slot, Store
 from pytest_grovescale.errors import ExitCode, UsageError
 from pytest_grovescale.report import result_file
+from tests import forked
 from tests.golden import masked
 from tests.unit.bench.planned import plan, sample
 
@@ -35,6 +41,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "test_none.py").write_text("def test_it(): pass\n", encoding="utf-8")
     (tmp_path / "test_broken.py").write_text("import nothing_of_this_name\n", encoding="utf-8")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the pytest that looks for a command's test be a fork: `forked`."""
+
+    def run(command: Sequence[str], *, env: Mapping[str, str], **_: Any) -> subprocess.CompletedProcess[str]:
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            code = forked.Process("pytest", command[3:], env=env, streams=(out, err)).wait()
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(command, code, out.read(), err.read())
+
+    monkeypatch.setattr(
+        "pytest_grovescale.bench.target_test.subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL)
+    )
 
 
 REFUSED = [
