@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -66,16 +65,6 @@ def cache() -> Iterator[None]:
     """Name the cache of binaries outright: pytester gives each test a home of its own, and they would be built anew."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GROVESCALE_CACHE_DIR", str(binaries.cache_root()))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def without_the_systems_authorities() -> Iterator[None]:
-    """Let what the tests start know no certificate authority but theirs: aiohttp reads all of the system's when it is
-    imported, twice, which is a quarter of the time that takes."""
-    with pytest.MonkeyPatch.context() as patch:
-        for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
-            patch.setenv(variable, os.devnull)
         yield
 
 

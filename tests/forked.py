@@ -26,6 +26,9 @@ from pathlib import Path
 from typing import IO, Any
 
 _REQUEST_BYTES = 1 << 17
+_NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
+"""The system's certificate authorities are not needed here, unless the environment names them. aiohttp reads all of
+them when it is imported, twice, which is a quarter of the time that takes."""
 # Others could have the mark of a test in them, by which what it has started is found (see `processes.carrying`).
 _INHERITED = ("PATH", "LANG", "LC_ALL")
 
@@ -56,7 +59,7 @@ class Process:
                 "module": module,
                 "arguments": self.args[3:],
                 "cwd": os.fspath(cwd or Path.cwd()),
-                "env": dict(env or os.environ),
+                "env": _NO_AUTHORITIES | dict(env or os.environ),
             }
             server = _server()
             socket.send_fds(server, [json.dumps(request).encode()], [*written, theirs])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import ssl
 from pathlib import Path
 
 import pytest
@@ -50,8 +51,9 @@ def test_an_operator_in_go_is_scaffolded_built_and_passes(
     monkeypatch.setenv("GOCACHE", BUILD_CACHE)
     monkeypatch.setenv("GOMODCACHE", MODULE_CACHE)
     # A module that is not there yet is downloaded.
-    for variable in ("SSL_CERT_FILE", "SSL_CERT_DIR"):
-        monkeypatch.delenv(variable)
+    authorities = ssl.get_default_verify_paths()
+    monkeypatch.setenv("SSL_CERT_FILE", authorities.cafile or authorities.openssl_cafile)
+    monkeypatch.setenv("SSL_CERT_DIR", authorities.capath or authorities.openssl_capath)
     # As the control plane is built: it shares most packages.
     monkeypatch.setenv("CGO_ENABLED", "0")
     monkeypatch.setenv("GOFLAGS", "-trimpath")
