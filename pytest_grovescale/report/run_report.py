@@ -49,16 +49,18 @@ def render_line(test: TestResult) -> str:
 
 def render_summary(test: TestResult, *, width: int = 100, color: bool = False) -> str:
     """Return the summary: verdict, one row for each phase, main cause; at most 25 lines at 80 columns."""
-    for most in range(_SHOWN, 1, -1):
-        shown = text(_overview(test, most), width=width, color=color)
+    # What is wrong comes before what it cost: causes and sums go first, findings last.
+    lengths = [(most, findings_table.MAIN, True) for most in range(_SHOWN, 1, -1)]
+    for most, findings, costs in [*lengths, (2, findings_table.MAIN, False), (2, 1, False)]:
+        shown = text(_overview(test, most, findings, costs=costs), width=width, color=color)
         if shown.count("\n") <= _LINES:
             break
     return shown
 
 
-def _overview(test: TestResult, most: int) -> Iterator[Block]:
-    """Yield the summary with at most so many reasons, so many caveats, and twice as many phases."""
-    yield from _answer(test, most=most)
+def _overview(test: TestResult, most: int, findings: int, *, costs: bool) -> Iterator[Block]:
+    """Yield the summary with at most so many reasons, caveats and findings, and twice as many phases as reasons."""
+    yield from _answer(test, most=most, findings=findings)
     phases = summary.main_phases(test)
     # Which one failed is what is looked for first: it is shown, wherever it stands.
     chosen = sorted(phases, key=lambda phase: phase.outcome == "passed")[: 2 * most]
@@ -69,10 +71,8 @@ def _overview(test: TestResult, most: int) -> Iterator[Block]:
             yield Line(f"and {len(phases) - len(chosen)} more, with -v", "quiet")
         yield Gap()
     noop = [line for line, _ in summary.noop_lines(test)]
-    for line in filter(
-        None,
-        (summary.main_cause(test), traffic_table.line(test.phases), summary.peak_memory(test), *noop[:_NOOPS_SHOWN]),
-    ):
+    sums = (summary.main_cause(test), traffic_table.line(test.phases), summary.peak_memory(test), *noop[:_NOOPS_SHOWN])
+    for line in filter(None, sums if costs else ()):
         yield Line(line)
     yield Line(summary.environment(test), "quiet")
 
@@ -148,13 +148,13 @@ def _for_review(test: TestResult) -> Iterator[Block]:
     yield from _environment(test)
 
 
-def _answer(test: TestResult, *, most: int | None = None) -> Iterator[Block]:
-    """Yield the verdict, its reasons, and the caveats of the figures."""
+def _answer(test: TestResult, *, most: int | None = None, findings: int = findings_table.MAIN) -> Iterator[Block]:
+    """Yield the verdict, its reasons, its main findings, and the caveats of the figures."""
     tone = _TONE[test.verdict]
     verdict, _, because = summary.verdict_line(test).partition(": ")
     yield Answer(f"{verdict.upper()} {test.test.rpartition('::')[2]}" + (f": {because}" if because else ""), tone)
     yield from _few_of(summary.reasons(test), tone=tone, most=most)
-    yield from findings_table.lines(test, findings_table.MAIN if most is None else most - 1)
+    yield from findings_table.lines(test, findings)
     yield from _few_of(summary.caveats(test), tone="doubt", most=most)
 
 

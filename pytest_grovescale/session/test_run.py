@@ -36,6 +36,7 @@ from ..scenario import driver_protocol
 from ..scenario.faults import end as end_faults
 from ..scenario.quiet import Quietness
 from ..scenario.running_test import RunningTest
+from ..scenario.workloads import Workload
 from ..suggestions import with_all
 from ..workload import namespace
 from . import recordings, target_discovery, test_code
@@ -323,8 +324,10 @@ class MeasuredTest:
 
     def _settle(self, test: RunningTest) -> None:
         """Give the operator time to react, where the test has deleted its workloads."""
-        applied = [workload for workload in test.workloads if workload.applied]
-        if applied and all(workload.deleted for workload in applied) and not test.failed_phase:
+        # Two workloads may be of the same objects: the second one is how a test changes what the first has made.
+        applied = {one for workload in test.workloads if workload.applied for one in _identities(workload)}
+        deleted = {one for workload in test.workloads if workload.deleted for one in _identities(workload)}
+        if applied and applied <= deleted and not test.failed_phase:
             test.recorder.settle(_SETTLED_S)
 
     def _note_credentials(self, operator: Operator, recorder: Recorder) -> None:
@@ -361,6 +364,12 @@ class MeasuredTest:
 
     def _say(self, text: str) -> None:
         self._session.progress.say(text)
+
+
+def _identities(workload: Workload) -> Iterator[tuple[str, ...]]:
+    for obj in workload.objects:
+        metadata = obj["metadata"]
+        yield obj["apiVersion"], obj["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 Say = Callable[[str], None]

@@ -9,10 +9,10 @@ A reconciler that makes children before it looks at its object's deletionTimesta
 deletion that waits for them (foreground) never ends.
 
 No false alarm: between two changes of the workload by the harness, from its first apply on and never after a deletion;
-pods that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects, and a
-tenth of the kind, or two that their maker deleted within five seconds while their owner stayed. Children of an owner
-that goes count where there was one of their name before, by the API server's own order of writes. Kinds that are not
-watched count where the log has one object made and collected three times. A change of a number counts where the
+pods and Jobs that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects,
+and a tenth of the kind, or two that their maker deleted within five seconds while their owner stayed. Children of an
+owner that goes count where there was one of their name before, by the API server's own order of writes. Kinds that are
+not watched count where the log has one object made and collected three times. A change of a number counts where the
 children before were as many, or a multiple, and nothing else of the spec changed with it. Contents that are written
 again count three times within one generation of its owner, of three objects that no one else writes; but of Secrets,
 only where no other object of the owner had changed in the second before.
@@ -42,6 +42,7 @@ _MOMENTS_NS = 5_000_000_000
 _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
 _ENDED = ("Succeeded", "Failed")
+_JOB_ENDED = tuple(f"status.conditions[type={kind}].status" for kind in ("Complete", "Failed", "SuccessCriteriaMet"))
 _LEAST_REWRITTEN = 3
 _CAUSE_NS = 1_000_000_000
 
@@ -165,7 +166,10 @@ def _in_one_step(seen: Observed, life: Life) -> bool:
 
 
 def _ended(life: Life) -> bool:
-    return any(event.fields.get("status.phase") in _ENDED for event in life.events)
+    """Return whether a pod or a Job ended by itself."""
+    if any(event.fields.get("status.phase") in _ENDED for event in life.events):
+        return True
+    return any(event.numbers.get(path) == "True" for event in life.events for path in _JOB_ENDED)
 
 
 def _names(lives: list[Life]) -> str:

@@ -35,6 +35,8 @@ _LIMITED = 0.05
 
 _NOTHING: Mapping[str, str | int] = MappingProxyType({})
 
+_STAMPS = frozenset({"time", "counter", "order", "bookkeeping"})
+
 _DELETION = "metadata.deletionTimestamp"
 
 
@@ -198,11 +200,16 @@ class Life:
         """Return whether its deletion had been asked for by a moment."""
         return self.marked_at is not None and self.marked_at <= at
 
+    @functools.cached_property
+    def _changes(self) -> list[int]:
+        """The times of its events but those in which no more than times, counters of attempts or orders changed."""
+        return [event.at for event in self.events if event.difference is None or event.difference.kind not in _STAMPS]
+
     def changed_in(self, start: int, end: int) -> bool:
-        """Return whether it changed in a time."""
+        """Return whether it changed in a time: an operator that stamps its objects each second hides nothing by it."""
         if self.events[-1].at < start or self.events[0].at > end:
             return False
-        return bisect.bisect_left(self._times, start) < bisect.bisect_right(self._times, end)
+        return bisect.bisect_left(self._changes, start) < bisect.bisect_right(self._changes, end)
 
     def field(self, path: str, at: int) -> Any:
         """Return the value of a kept field at a moment; None without one."""

@@ -30,6 +30,7 @@ from ..api_requests import OBJECT_WRITES
 from ..result import OPERATOR, Finding
 from .evidence import Life, Span
 from .observed import Observed
+from .observed_requests import RESTART
 
 ID = "fault-recovery"
 
@@ -79,7 +80,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 
 def _crash(seen: Observed, faults: list[Fault]) -> Finding | None:
-    restarts = [mark.at for mark in seen.contents.marks if mark.label == "operator-restart"]
+    restarts = [mark.at for mark in seen.contents.marks if mark.label == RESTART]
     for gone in seen.contents.gone.get(OPERATOR, []):
         before = [one for one in faults if 0 <= gone.at - one.answered < _CRASH_NS]
         if sum(one.record.resource == "leases" for one in before) >= _LOST_LEASE:

@@ -18,10 +18,13 @@ from ..result import OPERATOR
 from ..run_metrics import WINDOW
 from .evidence import ObjectId, Sent, Span, Window
 from .observed_objects import ObservedObjects
-from .observed_requests import WORKLOAD
+from .observed_requests import RESTART, WORKLOAD
 
 QUIET_NS = 1_000_000_000
 """Time after the last change by anyone else within which the operator's work may still follow from it, ns."""
+
+_PASS_ENDS_NS = 2_000_000_000
+"""Time without a request after which the pass of a new process over all objects has ended, ns."""
 
 LEAST_IDLE_S = 2.0
 """Length from which on an idle window shows something, s."""
@@ -121,7 +124,23 @@ class Observed(ObservedObjects):
                 and not (one.verb == "delete" and self.creations[one.resource, one.object] >= AGAIN)
             ]
             + [mark.at for mark in self.contents.marks if mark.label in WORKLOAD]
+            + self._passes_after_restarts
         )
+
+    @functools.cached_property
+    def _passes_after_restarts(self) -> list[int]:
+        """The times of restarts that the test asked for, and of what the new process looks at before it first rests."""
+        found: list[int] = []
+        for mark in self.contents.marks:
+            if mark.label == RESTART:
+                last = mark.at
+                found.append(last)
+                for one in self.requests_in(mark.at, self.end):
+                    if one.received - last >= _PASS_ENDS_NS:
+                        break
+                    last = max(last, one.completed)
+                    found.append(last)
+        return found
 
     @functools.cached_property
     def quiet_times(self) -> list[tuple[int, int]]:

@@ -19,10 +19,10 @@ from itertools import pairwise
 from ..result import OPERATOR, Finding
 from .evidence import WANTED, Sent
 from .observed import QUIET_NS, Observed
+from .observed_requests import RESTART
 
 ID = "restarts"
 
-_ASKED = "operator-restart"
 _LEAST = 3
 _LEAST_WAIT_S = 5.0
 
@@ -31,7 +31,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield one finding for all restarts of the operator, and one for what it changed after those that were asked."""
     yield from _caught_up(seen)
     yield from _waits_for_its_lease(seen)
-    marks = [mark for mark in seen.contents.marks if mark.label == _ASKED]
+    marks = [mark for mark in seen.contents.marks if mark.label == RESTART]
     asked = [
         (begin.at, next((mark.at for mark in marks if mark.state == "end" and mark.at > begin.at), seen.end))
         for begin in marks
@@ -58,7 +58,7 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
     """Yield what the operator changed after a restart that the test asked for, before the test changed anything."""
     if not seen.operator or not seen.log_whole:
         return
-    marks = [mark for mark in seen.contents.marks if mark.label == _ASKED]
+    marks = [mark for mark in seen.contents.marks if mark.label == RESTART]
     for begin, done in pairwise(marks):
         if begin.state != "begin" or done.state != "end" or not seen.still(begin.at, QUIET_NS / 1e9):
             continue
@@ -123,7 +123,7 @@ def _made_or_deleted(sent: list[Sent]) -> Iterator[Finding]:
 
 def _waits_for_its_lease(seen: Observed) -> Iterator[Finding]:
     """Yield how long the operator waited, after a restart that the test asked for, for the Lease of its own."""
-    for begin in (mark for mark in seen.contents.marks if mark.label == _ASKED and mark.state == "begin"):
+    for begin in (mark for mark in seen.contents.marks if mark.label == RESTART and mark.state == "begin"):
         leases = [one for one in seen.housekeeping if one.category == "lease" and one.received > begin.at]
         taken = next((one for one in leases if one.changes), None)
         if taken is None:
