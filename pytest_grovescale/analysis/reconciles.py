@@ -133,6 +133,8 @@ def why_not_scraped(
         return f"the scrape at the phase's {which} failed: {failed[-1].message}"
     if end is None and phase.ended is None:
         return "the recording ends before the phase does"
+    if target == OPERATOR and target not in contents.metrics.targets:
+        return "no metrics of operator were scraped: its definition may name none"
     return f"the metrics of {target} were not scraped at the phase's {which}"
 
 

@@ -24,7 +24,7 @@ FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "gap in the log": ({"audit_gap": True}, "rotated away"),
     "no audit log": ({"audited": False}, "'operator'"),
     "operator restarted": ({"restarted": True}, "restarted"),
-    "no metrics": ({"scraped": False}, "not scraped"),
+    "no metrics": ({"scraped": False}, "no metrics of operator"),
     "phase failed": ({"steady_outcome": "timeout"}, "timeout"),
 }
 SOUND = {"noop_writes": NoopWrites(), "noop_reads": NoopReads(max=3)}
@@ -105,7 +105,7 @@ ONE_EACH = NoopReconciles(per_trigger={"podcliqueset": 1, "podclique": 4})
         (NoopReconciles(max=9), FAULTS["no trigger"][0], "inconclusive: no trigger"),
         (NoopReconciles(max=9), FAULTS["trigger not in the log"][0], "inconclusive: .*0 writes of 1 triggers"),
         (NoopReconciles(max=9), FAULTS["operator restarted"][0], "inconclusive: .*restarted"),
-        (NoopReconciles(max=9), FAULTS["no metrics"][0], "inconclusive: .*not scraped"),
+        (NoopReconciles(max=9), FAULTS["no metrics"][0], "inconclusive: .*no metrics of operator"),
         (NoopReconciles(max=9), FAULTS["phase failed"][0], "inconclusive: .*timeout"),
         (NoopReconciles(controller="podcliquset", per_trigger=1), {}, "inconclusive: .*'podcliquset'"),
         # Reconciles are the operator's own word: they need no audit log.
