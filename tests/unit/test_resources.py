@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
+from email import message_from_string
 from pathlib import Path
 
 import pytest
@@ -40,6 +42,15 @@ def test_checkout_has_them_beside_the_package() -> None:
 def test_wheel_has_the_same_files_inside_the_package(wheel: Path) -> None:
     for folder in ("fixtures", "workloads"):
         assert _relative(wheel / "pytest_grovescale" / "bundled" / folder) == _relative(CHECKOUT / folder)
+
+
+def test_the_wheels_description_needs_no_checkout_beside_it(wheel: Path) -> None:
+    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    described = message_from_string(metadata.read_text("utf-8"))
+    assert described["Description-Content-Type"].startswith("text/markdown")
+    targets = re.findall(r"\]\(([^)]*)\)", str(described.get_payload()))
+    assert targets
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 def test_wheel_finds_its_own(wheel: Path, tmp_path: Path) -> None:
