@@ -6,13 +6,14 @@ template that is written twice rolls everything twice. Kubernetes' own controlle
 
 No false alarm: only pods that the operator itself deleted, all of an object's within ten seconds, two Ready ones or
 more, that as many followed, while the object was not being deleted. It is a note: a group of pods may have to start
-together. A template counts as written twice within one generation of its owner, of three objects that no one else
-writes, where each write changed it. Failed pods count after five seconds without one that took their place, on three
-objects or one in ten of their kind.
+together. A template counts as written twice, its creation included, within one generation of its owner, of three
+objects that no one else writes, where each write changed it. Failed pods count after five seconds without one that took
+their place, on three objects or one in ten of their kind.
 """
 
 from __future__ import annotations
 
+import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
@@ -99,7 +100,10 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
             for event in life.events[1:]:
                 paths = event.difference.paths if event.difference is not None else []
                 if any(path.startswith(_TEMPLATE) for path in paths):
-                    generations[owner.numbers_by(event).get("metadata.generation", 0)] += 1
+                    generation = owner.numbers_by(event).get("metadata.generation", 0)
+                    # The first template is that of its creation, until the test changes anything.
+                    first = not generations and not _between(seen.workload_changes, life.begun, event.at)
+                    generations[generation] += 1 + first
             if generations and (most := max(generations.values())) >= _TWICE:
                 twice.append((most, life))
         if len(twice) >= _LEAST:
@@ -111,6 +115,10 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
                 " all of their pods",
                 evidence=(", ".join(life.name for _, life in twice[:_LEAST]),),
             )
+
+
+def _between(times: Sequence[int], start: int, end: int) -> bool:
+    return bisect.bisect_right(times, start) < bisect.bisect_left(times, end)
 
 
 def _failed(seen: Observed) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ _MOST = 0.8
 _FEW_OWNERS = 3
 """Children of one owner from which on a number that equals theirs does not by chance."""
 _SHOWN = 3
+_EXPECTED = "status.expectedPods"
 _BUDGETS = "poddisruptionbudgets.policy"
 _SLICES = "endpointslices.discovery.k8s.io"
 _TOGETHER_NS = 5_000_000_000
@@ -167,7 +168,7 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
             continue
         numbers = life.numbers(window.end)
         pods = sum(one.resource == "pods" and one.exists(window.start) for one in seen.below(owner))
-        expected = numbers.get("status.expectedPods")
+        expected = numbers.get(_EXPECTED)
         if expected == 0 and pods:
             none.append(life)
         elif (
@@ -184,9 +185,10 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
             evidence=(", ".join(life.name for life in none[:_SHOWN]),),
         )
     if len(closed) >= _FEW_OWNERS:
+        several = sum(int(life.numbers(window.end)[_EXPECTED]) > 1 for life in closed) if window is not None else 0
         yield Finding(
             id=ID,
-            severity="note",
+            severity="waste" if several >= _FEW_OWNERS else "note",
             text=f"{len(closed):,} {_BUDGETS} allow no eviction although all of their pods are healthy: a drain of a"
             " node waits for ever",
             evidence=(", ".join(life.name for life in closed[:_SHOWN]),),

@@ -168,10 +168,12 @@ def _watches(seen: Observed) -> Iterator[Finding]:
         often = {resource: number for resource, number in opened.items() if number >= _LEAST}
         if often:
             resource, number = max(often.items(), key=lambda one: one[1])
+            together = seen.open_watches(window.end)[resource]
             yield Finding(
                 id=ID,
                 severity="waste",
                 text=f"the operator opened its watch on {resource} {number:,} times in {window.seconds:.1f} s of"
-                f" {window.phase}, while nothing changed",
+                f" {window.phase}, while nothing changed"
+                + (f"; {together:,} of them are open at the same time" if together >= _LEAST else ""),
             )
             return

@@ -25,6 +25,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from http import HTTPStatus
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.records import SETTLED
@@ -101,6 +102,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _series(seen, target, after)
         yield from _process(seen, target, after)
         yield from _heap(seen, target, after)
+    yield from _grown_by_changes(seen)
     if seen.settled:
         yield from _asked(seen)
         yield from _polls(seen)
@@ -207,6 +209,33 @@ def _held(seen: Observed) -> Iterator[Finding]:
         was, now = getattr(first, what), getattr(last, what)
         if _NAMES[what] not in served:
             yield from _stayed(seen, _NAMES[what], was, now, "by /proc")
+
+
+def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
+    """Yield what a process holds more of after each change of objects whose number stays, between its restarts."""
+    by_edge = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.threads is not None}
+    for what in ("threads", "files", "sockets"):
+        grown: list[tuple[str, int, int]] = []
+        for span in seen.spans:
+            start, end = (by_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+            if start is None or end is None or start.pid != end.pid:
+                continue
+            was, now = getattr(start, what), getattr(end, what)
+            same = not any(one.code == HTTPStatus.CREATED for one in seen.by_harness(span.start, span.end))
+            after = [read for read in seen.contents.reads[OPERATOR] if read.at >= end.at and read.pid == end.pid]
+            stays = all(getattr(read, what) >= _STAYED * now for read in after if read.threads is not None)
+            enough = now - was >= max(_POOL, seen.objects)
+            if enough and same and stays and seen.by_harness(span.start, span.end):
+                grown.append((span.phase.name, was, now))
+        if grown:
+            phase, was, now = max(grown, key=lambda one: one[2] - one[1])
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{_NAMES[what]} grew from {was:,} to {now:,} in {phase}, in which the test changed objects and"
+                " made no more of them, and stayed: each change leaves some behind",
+                evidence=tuple(f"{name}: {before:,} to {then:,}" for name, before, then in grown if name != phase),
+            )
 
 
 def _resident(seen: Observed) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ ID = "left-behind"
 
 _SHOWN = 3
 _SEVERAL = 5
+_ORPHANED_NS = 5_000_000_000
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -38,6 +39,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
         yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))
     yield from _late_finalizers(seen)
+    yield from _orphaned(seen)
     if not seen.settled:
         return
     for resource, lives in sorted(seen.lives.items()):
@@ -49,6 +51,35 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if stuck:
             names = sorted({name for life in stuck for name in life.finalizers})
             yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}")
+
+
+def _orphaned(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects lost their owner when the operator deleted that, and stayed."""
+    deleted = {(one.resource, one.object) for one in seen.requests if one.verb == "delete" and not one.refused}
+    orphans: dict[tuple[str, str], list[Life]] = defaultdict(list)
+    for resource, lives in sorted(seen.lives.items()):
+        for life in lives:
+            before = (
+                next((event.owner for event in reversed(life.events) if event.owner), None)
+                if life.owner == ""
+                else None
+            )
+            owner = seen.known.get(before or "")
+            gone = owner.gone_at() if owner is not None else None
+            if owner is None or gone is None or (owner.resource, owner.object) not in deleted:
+                continue
+            later = gone + _ORPHANED_NS
+            if later <= seen.end and life.exists(later) and not life.deleting(later):
+                orphans[resource, owner.resource].append(life)
+    for (resource, owners), found in orphans.items():
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"{len(found):,} {resource} stayed without an owner when the operator deleted their {owners}: it"
+            " deletes them with the propagation policy Orphan, or an API whose default that is",
+            evidence=(shown(found[0].object),),
+            check=f'phase.milestone(…, conditions.count("{resource}", …))',
+        )
 
 
 def _late_finalizers(seen: Observed) -> Iterator[Finding]:

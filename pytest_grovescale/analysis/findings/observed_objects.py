@@ -134,7 +134,8 @@ class ObservedObjects(ObservedRequests):
     def written_by_operator_alone(self, life: Life) -> bool:
         """Return whether no one but the operator, and the harness with its annotations, wrote more than a status."""
         writes = self.writes_by_object.get((life.resource, life.object), ())
-        return {one.user for one in writes if one.subresource in ("", "scale")} <= {self.operator, self.harness}
+        changed = [one for one in writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
+        return {one.user for one in changed} <= {self.operator, self.harness}
 
     def updates(self, life: Life) -> int:
         """Return how often anyone changed an object, its create and its deletion left out."""

@@ -119,7 +119,8 @@ def _deleted_of_others(seen: Observed) -> Iterator[Finding]:
     found: dict[str, list[Sent]] = defaultdict(list)
     for one in seen.requests:
         key = one.resource, one.object
-        if one.verb == "delete" and one.changes and made.get(key) == seen.harness and key not in asked:
+        before = seen.workload_deleted is None or one.received < seen.workload_deleted
+        if before and one.verb == "delete" and one.changes and made.get(key) == seen.harness and key not in asked:
             found[one.resource].append(one)
     for resource, deletions in found.items():
         own = resource.partition(".")[2].count(".") and resource in seen.with_status

@@ -14,7 +14,7 @@ from pytest_grovescale.recording.conditions import WatchSpec
 from .simulated import PODS, READY, Simulation
 from .test_findings import DELETED, DEPLOYED, EDGES, found, ids, made, poll, scrape, seen, settled
 from .test_findings_children import APPLIED, CONFIGMAPS, all_gone, notes
-from .test_findings_objects import LEASE, clique, gone, shown, written
+from .test_findings_objects import DELETION, LEASE, clique, gone, shown, written
 
 SECRETS = WatchSpec(resource="secrets", path="/api/v1/namespaces/t/secrets")
 BUDGETS = WatchSpec(resource="poddisruptionbudgets.policy", path="/apis/policy/v1/namespaces/t/poddisruptionbudgets")
@@ -278,7 +278,7 @@ def test_a_lease_of_its_own_that_it_waits_for(waits: int, noted: bool) -> None:
 
 @pytest.mark.parametrize(
     ("expected", "healthy", "allowed", "severity"),
-    [(0, 0, 0, "defect"), (4, 4, 0, "note"), (4, 4, 1, None), (4, 2, 0, None)],
+    [(0, 0, 0, "defect"), (4, 4, 0, "waste"), (1, 1, 0, "note"), (4, 4, 1, None), (4, 2, 0, None)],
 )
 def test_budgets_that_select_nothing_or_allow_nothing(
     expected: int, healthy: int, allowed: int, severity: str | None
@@ -517,3 +517,44 @@ def test_what_the_test_deleted_is_not_made_again(again: bool, wrong: bool) -> No
             made(sim, f"{name}-again", CHANGED + 300, owner=f"uid-{name}")
     all_gone(sim)
     assert ("unapplied-changes" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("deleter", "wrong"), [("operator", True), ("harness", False)])
+def test_objects_that_lose_their_owner_when_it_is_deleted(deleter: str, wrong: bool) -> None:
+    sim = settled()
+    for number in range(3):
+        clique(sim, f"c-{number}", 200)
+        made(sim, f"c-{number}-s", 250, owner=f"uid-c-{number}")
+        sim.request(2990, user=deleter, name=f"c-{number}", **DELETION)
+        seen(sim, f"c-{number}-s", 2995, "modified", owner="")
+        shown(sim, f"c-{number}", 3000, "deleted")
+        seen(sim, f"c-{number}-s", DELETED - 300, "deleted")
+    gone(sim)
+    text = [one.text for one in found(sim) if one.id == "left-behind"]
+    assert any("without an owner" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(("after", "wrong"), [(400, True), (10, False)])
+def test_files_that_each_change_leaves_open(after: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    written(sim, "c", CHANGED, "content", user="harness", paths=["spec.size"])
+    gone(sim)
+    counts = {"start:steady-state": 10, "end:steady-state": 400, "start:delete": after, "end:delete": after}
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.CpuRead) and record.process == "operator" and record.edge in counts:
+            read = msgspec.structs.replace(record, threads=5, files=counts[record.edge], sockets=3)
+            sim.items[index] = at, order, read
+    assert any("open files" in one.text for one in found(sim) if one.id == "initial-state") == wrong
+
+
+def test_a_template_that_is_written_again_right_after_its_object_was_made() -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        sim.request(350, verb="patch", resource="services", namespace="t", name=f"{name}-s")
+        seen(sim, f"{name}-s", 360, "modified", difference=rec.Difference(kind="content", paths=["spec.template.x"]))
+    all_gone(sim)
+    assert "availability" in ids(versioned(sim))
