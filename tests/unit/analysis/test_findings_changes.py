@@ -525,7 +525,7 @@ def test_objects_that_lose_their_owner_when_it_is_deleted(deleter: str, wrong: b
     for number in range(3):
         clique(sim, f"c-{number}", 200)
         made(sim, f"c-{number}-s", 250, owner=f"uid-c-{number}")
-        sim.request(2990, user=deleter, name=f"c-{number}", **DELETION)
+        poll(sim, 2990, 2991, 1, user=deleter, name=f"c-{number}", **DELETION)
         seen(sim, f"c-{number}-s", 2995, "modified", owner="")
         shown(sim, f"c-{number}", 3000, "deleted")
         seen(sim, f"c-{number}-s", DELETED - 300, "deleted")
