@@ -8,12 +8,16 @@ the other, or one has none.
 
 No false alarm: only pods need a controller; owners are judged where both were watched, without a gap, and an owner that
 was never seen only where all objects of its kind were. An owner that was gone counts from some seconds on: until then a
-controller's cache may still have it. Owners share a name where each existed when the next one took the object.
+controller's cache may still have it; one or two such owners are a note. Owners share a name where each existed when the
+next one took the object.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
 
 from ..audit_times import namespace_of
 from ..reconciles import singulars
@@ -25,6 +29,7 @@ ID = "ownership"
 
 _CACHE_LAG_NS = 5_000_000_000
 """Time for which a controller's cache may be behind on a busy machine, ns."""
+_SEVERAL = 3
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -32,6 +37,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator:
         return
     known = {life.uid: life for lives in seen.lives.values() for life in lives}
+    absent: list[Life] = []
     places = {uid: life.namespace for uid, life in known.items()}
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.owner and seen.made_by_operator(life)]
@@ -40,14 +46,19 @@ def findings(seen: Observed) -> Iterator[Finding]:
             yield _finding(
                 apart, f"{len(apart):,} {resource} have an owner in another namespace, which counts as absent"
             )
-        lost = [life for life in own if _owner_is_absent(seen, life, known)]
-        if lost:
-            why = "have an owner that did not exist when they were made: the garbage collector deletes them"
-            yield _finding(lost, f"{len(lost):,} {resource} {why}")
+        absent += [life for life in own if _owner_is_absent(seen, life, known)]
         yield from _shared(seen, resource, lives)
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
             yield _finding(loose, f"{len(loose):,} pods have an owner, but no controller")
+    if absent:
+        kinds = ", ".join(f"{number:,} {of}" for of, number in Counter(life.resource for life in absent).items())
+        found = _finding(
+            absent, f"{kinds} have an owner that did not exist when they were made: the garbage collector deletes them"
+        )
+        # An owner that had just gone is a race with its deletion.
+        raced = {life.owner for life in absent} <= set(known) and len({life.owner for life in absent}) < _SEVERAL
+        yield msgspec.structs.replace(found, severity="note") if raced else found
 
 
 def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:

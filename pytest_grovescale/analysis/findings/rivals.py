@@ -141,11 +141,11 @@ def _returns(seen: Observed, life: Life) -> Counter[str]:
 
 
 def _finding(seen: Observed, path: str, objects: int, times: int, most: Life) -> Finding:
-    # A status has a subresource, and its writer cannot change what is wanted.
+    # A status has a subresource, whose writer cannot change a spec, but annotations and labels.
     wrote = Counter(
         one.user
         for one in seen.writes_by_object.get((most.resource, most.object), ())
-        if one.verb in ("update", "patch") and not one.subresource
+        if one.verb in ("update", "patch") and (not one.subresource or path.startswith("metadata."))
     )
     others = sorted(user for user, number in wrote.items() if user != seen.operator and number > 1)
     who = (

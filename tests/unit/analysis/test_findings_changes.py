@@ -558,3 +558,15 @@ def test_a_template_that_is_written_again_right_after_its_object_was_made() -> N
         seen(sim, f"{name}-s", 360, "modified", difference=rec.Difference(kind="content", paths=["spec.template.x"]))
     all_gone(sim)
     assert "availability" in ids(versioned(sim))
+
+
+@pytest.mark.parametrize(("owners", "severity"), [(1, "note"), (3, "defect")])
+def test_children_made_for_owners_that_had_gone(owners: int, severity: str) -> None:
+    sim = settled()
+    for number in range(owners):
+        clique(sim, f"c-{number}", 200)
+        shown(sim, f"c-{number}", 500, "deleted")
+        made(sim, f"c-{number}-s", 7000, owner=f"uid-c-{number}")
+        seen(sim, f"c-{number}-s", 7500, "deleted")
+    every = [one for one in analyse(sim.records()).findings if one.id == "ownership"]
+    assert [one.severity for one in every] == [severity]
