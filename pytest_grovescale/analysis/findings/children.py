@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import Life, ObjectId, Window, shown
+from .evidence import BUDGETS, Life, ObjectId, Window, shown
 from .observed import Observed
 
 ID = "children"
@@ -32,7 +32,6 @@ _FEW_OWNERS = 3
 """Children of one owner from which on a number that equals theirs does not by chance."""
 _SHOWN = 3
 _EXPECTED = "status.expectedPods"
-_BUDGETS = "poddisruptionbudgets.policy"
 _SLICES = "endpointslices.discovery.k8s.io"
 _TOGETHER_NS = 5_000_000_000
 _LATER_NS = 3_000_000_000
@@ -162,7 +161,7 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
     window = seen.idle_windows[0] if seen.idle_windows else None
     none: list[Life] = []
     closed: list[Life] = []
-    for life in seen.lives.get(_BUDGETS, ()) if window is not None else ():
+    for life in seen.lives.get(BUDGETS, ()) if window is not None else ():
         owner = seen.known.get(life.owner or "")
         if window is None or owner is None or not seen.made_by_operator(life) or not life.exists(window.start):
             continue
@@ -181,7 +180,7 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="defect",
-            text=f"{len(none):,} {_BUDGETS} select no pod, although their owners have some",
+            text=f"{len(none):,} {BUDGETS} select no pod, although their owners have some",
             evidence=(", ".join(life.name for life in none[:_SHOWN]),),
         )
     if len(closed) >= _FEW_OWNERS:
@@ -189,7 +188,7 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="waste" if several >= _FEW_OWNERS else "note",
-            text=f"{len(closed):,} {_BUDGETS} allow no eviction although all of their pods are healthy: a drain of a"
+            text=f"{len(closed):,} {BUDGETS} allow no eviction although all of their pods are healthy: a drain of a"
             " node waits for ever",
             evidence=(", ".join(life.name for life in closed[:_SHOWN]),),
         )

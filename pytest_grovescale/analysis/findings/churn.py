@@ -202,7 +202,9 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                     left = [one for one in those if not one.exists(end) or one.deleting(end)]
                     each, rest = divmod(len(those), before)
                     surplus = sum(not _ended(one) for one in left) - max(0, before - after) * each
-                    if not rest:
+                    # A rollout that was going on goes on.
+                    moved = any(_moved(one, event.at) for one in seen.below(owner) if one.resource == kind)
+                    if not rest and not moved:
                         replaced[resource, path, before, after, kind].append((max(0, surplus), len(those)))
     for (resource, path, before, after, kind), counts in replaced.items():
         total, there_were = (sum(column) for column in zip(*counts, strict=True))
@@ -214,6 +216,12 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                 f" {there_were:,} {kind} replaced that could have stayed",
                 check=f'api_requests(phase=…, verb="delete", resource="{kind}", max=…)',
             )
+
+
+def _moved(life: Life, at: int) -> bool:
+    """Return whether an object came or went shortly before a moment."""
+    moments = (life.begun, life.marked_at, life.gone_at())
+    return any(moment is not None and at - _MOMENTS_NS < moment <= at for moment in moments)
 
 
 def _only_number(event: ObjectSeen) -> tuple[str, int] | None:

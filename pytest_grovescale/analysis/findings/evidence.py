@@ -22,6 +22,8 @@ FOREIGN_FINALIZERS = ("foregroundDeletion", "orphan")
 WANTED = ("spec", "data", "rules", "subjects", "metadata.labels")
 """Parts of an object that say what is wanted; other controllers write its status, and annotations."""
 
+BUDGETS = "poddisruptionbudgets.policy"
+
 ObjectId = tuple[str, str]
 """Namespace and name."""
 

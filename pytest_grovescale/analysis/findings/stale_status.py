@@ -32,7 +32,7 @@ from statistics import median
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .evidence import Life, Window
+from .evidence import BUDGETS, Life, Window
 from .observed import Observed
 
 ID = "stale-status"
@@ -285,7 +285,9 @@ def _followed(seen: Observed, life: Life) -> Iterator[tuple[str, float]]:
     if not moments:
         return
     for child in seen.children.get(life.uid, ()):
-        moments += [(event.at, child.resource) for event in child.events if _is_status(event)]
+        # A budget's status follows the pods, as this one may.
+        if child.resource != BUDGETS:
+            moments += [(event.at, child.resource) for event in child.events if _is_status(event)]
     end = seen.workload_deleted or seen.end
     for (before, kind), (after, own) in pairwise(sorted(one for one in moments if seen.begin <= one[0] < end)):
         if kind and not own:

@@ -159,17 +159,18 @@ def test_kinds_that_are_made_and_not_watched(watches: bool, noted: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "paths", "replaced", "wrong"),
+    ("before", "after", "paths", "replaced", "made_ms", "wrong"),
     [
-        (3, 4, ["spec.size"], 3, True),
-        (3, 4, ["spec.size"], 0, False),
-        (4, 3, ["spec.size"], 1, False),
-        (3, 4, ["spec.size", "spec.image"], 3, False),
-        (2, 4, ["spec.size"], 3, False),  # it is not the number of children
+        (3, 4, ["spec.size"], 3, 200, True),
+        (3, 4, ["spec.size"], 0, 200, False),
+        (4, 3, ["spec.size"], 1, 200, False),
+        (3, 4, ["spec.size", "spec.image"], 3, 200, False),
+        (2, 4, ["spec.size"], 3, 200, False),  # it is not the number of children
+        (3, 4, ["spec.size"], 3, CHANGED - 1000, False),  # they were being replaced anyway
     ],
 )
 def test_children_replaced_for_a_change_of_their_number(
-    before: int, after: int, paths: list[str], replaced: int, wrong: bool
+    before: int, after: int, paths: list[str], replaced: int, made_ms: int, wrong: bool
 ) -> None:
     sim = settled()
     there = 4 if before == 4 else 3
@@ -177,7 +178,7 @@ def test_children_replaced_for_a_change_of_their_number(
         name = f"c-{number}"
         applied(sim, name, spec_size=before)
         for child in range(there):
-            made(sim, f"{name}-{child}", 200, owner=f"uid-{name}")
+            made(sim, f"{name}-{child}", made_ms, owner=f"uid-{name}")
         changed(sim, name, paths[0], spec_size=after)
         sim.items[-1] = (
             *sim.items[-1][:2],
@@ -570,3 +571,23 @@ def test_children_made_for_owners_that_had_gone(owners: int, severity: str) -> N
         seen(sim, f"c-{number}-s", 7500, "deleted")
     every = [one for one in analyse(sim.records()).findings if one.id == "ownership"]
     assert [one.severity for one in every] == [severity]
+
+
+@pytest.mark.parametrize(("spec", "wrong"), [(CONFIGMAPS, True), (BUDGETS, False)])
+def test_what_follows_the_pods_as_the_status_does_is_not_what_it_follows(spec: WatchSpec, wrong: bool) -> None:
+    sim = settled()
+    sim.watch(spec, 8)
+    sim.request(50, verb="watch", resource="widgets", stage="ResponseStarted")
+    for number in range(6):
+        clique(sim, f"c-{number}", 120 + number, owner="uid-pcs")
+        child = rec.ObjectSeen(
+            at=sim.at(140 + number), watch=sim.watch_ids[spec], change="added", name=f"b-{number}", namespace="t",
+            uid=f"uid-b-{number}", owner=f"uid-c-{number}",
+        )  # fmt: skip
+        difference = rec.Difference(kind="content", paths=["status.currentHealthy"])
+        sim.add(child)
+        sim.add(msgspec.structs.replace(child, at=sim.at(500 + number), change="modified", difference=difference))
+        sim.add(msgspec.structs.replace(child, at=sim.at(DELETED - 300), change="deleted"))
+        written(sim, f"c-{number}", 2000 + number, "content", paths=["status.phase"])
+    gone(sim)
+    assert ("stale-status" in ids(sim)) == wrong
