@@ -62,7 +62,16 @@ OPERATOR = PodImage(
 HARNESS = PodImage(
     name="grovescale-harness:local",
     folder="images/harness",
-    sources=("pyproject.toml", "README.md", "LICENSE", "pytest_grovescale", "fixtures", "workloads", "tests/scale"),
+    sources=(
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "tools/pypi_readme.py",
+        "pytest_grovescale",
+        "fixtures",
+        "workloads",
+        "tests/scale",
+    ),
     requirements=declared(),
 )
 KWOK = f"grovescale-kwok:{versions.KWOK}"
