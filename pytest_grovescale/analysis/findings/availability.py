@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from ..result import Finding
-from .evidence import Life, ObjectId
+from .evidence import Life, changed_paths
 from .observed import Observed
 
 ID = "availability"
@@ -43,7 +43,6 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 
 def _all_at_once(seen: Observed) -> Iterator[Finding]:
-    deleted = {(one.resource, one.object) for one in seen.requests if one.verb == "delete" and not one.refused}
     without: dict[str, list[float]] = defaultdict(list)
     end = seen.workload_deleted or seen.end
     for resource, lives in sorted(seen.lives.items()):
@@ -51,8 +50,8 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
             continue
         for owner in lives:
             pods = [one for one in seen.children.get(owner.uid, ()) if one.resource == "pods"]
-            if len(pods) > _READY and any((pod.resource, pod.object) in deleted for pod in pods):
-                seconds = _without_ready(pods, deleted, min(end, owner.marked_at or end))
+            if len(pods) > _READY and any(seen.deleted_at(pod) for pod in pods):
+                seconds = _without_ready(seen, pods, min(end, owner.marked_at or end))
                 if seconds is not None:
                     without[resource].append(seconds)
     for resource, times in without.items():
@@ -66,14 +65,14 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _without_ready(pods: Sequence[Life], deleted: set[tuple[str, ObjectId]], end: int) -> float | None:
+def _without_ready(seen: Observed, pods: Sequence[Life], end: int) -> float | None:
     """Return for how long none of some pods was Ready, after the operator had deleted two or more, s; None: never."""
     moments: list[tuple[int, int, Life]] = []
     for pod in pods:
         if pod.ready is not None and pod.ready.at < end:
-            left = min((at for at in (pod.marked_at, pod.gone_at()) if at is not None), default=end)
             moments.append((pod.ready.at, 1, pod))
-            moments += [(left, -1, pod)] if left < end else []
+            if pod.leaves_at is not None and pod.leaves_at < end:
+                moments.append((pod.leaves_at, -1, pod))
     number = most = 0
     lost: int | None = None
     for at, step, _ in sorted(moments, key=lambda one: one[:2]):
@@ -83,7 +82,7 @@ def _without_ready(pods: Sequence[Life], deleted: set[tuple[str, ObjectId]], end
             return (at - lost) / 1e9
         if number == 0 and step < 0 and most >= _READY:
             went = [one for moment, down, one in moments if down < 0 and at - _TOGETHER_NS < moment <= at]
-            by_operator = len(went) >= most and all((one.resource, one.object) in deleted for one in went)
+            by_operator = len(went) >= most and all(seen.deleted_at(one) for one in went)
             lost = at if by_operator else None
     return None
 
@@ -93,17 +92,15 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         twice: list[tuple[int, Life]] = []
         for life in lives:
-            owner = seen.known.get(life.owner or "")
-            if owner is None or not seen.made_by_operator(life) or not seen.written_by_operator_alone(life):
+            owner = seen.only_maker_for(life)
+            if owner is None:
                 continue
             generations: Counter[str | int] = Counter()
             for event in life.events[1:]:
-                paths = event.difference.paths if event.difference is not None else []
-                if any(path.startswith(_TEMPLATE) for path in paths):
-                    generation = owner.numbers_by(event).get("metadata.generation", 0)
+                if changed_paths(event, _TEMPLATE):
                     # The first template is that of its creation, until the test changes anything.
                     first = not generations and not _between(seen.workload_changes, life.begun, event.at)
-                    generations[generation] += 1 + first
+                    generations[owner.generation_by(event)] += 1 + first
             if generations and (most := max(generations.values())) >= _TWICE:
                 twice.append((most, life))
         if len(twice) >= _LEAST:
@@ -134,7 +131,7 @@ def _failed(seen: Observed) -> Iterator[Finding]:
             continue
         others = [one for one in seen.children[owner.uid] if one.resource == "pods"]
         replaced = any(failed <= other.begun for other in others)
-        if pod.exists(end) and not pod.deleting(end) and not owner.deleting(end) and not replaced:
+        if pod.stays(end) and not owner.deleting(end) and not replaced:
             left[owner.resource].append(pod)
     for resource, pods in left.items():
         if len(pods) >= min(_LEAST, max(1, round(_SHARE * owners[resource]))):

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import BUDGETS, Life, ObjectId, Window, shown
+from .evidence import BUDGETS, Life, Window, shown
 from .observed import Observed
 
 ID = "children"
@@ -31,7 +31,7 @@ _MOST = 0.8
 _FEW_OWNERS = 3
 """Children of one owner from which on a number that equals theirs does not by chance."""
 _SHOWN = 3
-_EXPECTED = "status.expectedPods"
+_BUDGET = ("expectedPods", "currentHealthy", "disruptionsAllowed")
 _SLICES = "endpointslices.discovery.k8s.io"
 _TOGETHER_NS = 5_000_000_000
 _LATER_NS = 3_000_000_000
@@ -67,13 +67,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _parts_left(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose objects stayed when the operator deleted what it had made with them under one name."""
-    deleted = {
-        (one.resource, one.object): one.completed for one in seen.requests if one.verb == "delete" and not one.refused
-    }
     left: dict[tuple[str, str], list[Life]] = defaultdict(list)
     for owner, children in seen.children.items():
         if (parent := seen.known.get(owner)) is not None:
-            for child, other in _left_parts(seen, parent, children, deleted):
+            for child, other in _left_parts(seen, parent, children):
                 left[child.resource, other.resource].append(other)
     for (gone, resource), found in left.items():
         if len(found) >= _FEW_OWNERS:
@@ -87,22 +84,16 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _left_parts(
-    seen: Observed, parent: Life, children: Sequence[Life], deleted: Mapping[tuple[str, ObjectId], int]
-) -> Iterator[tuple[Life, Life]]:
+def _left_parts(seen: Observed, parent: Life, children: Sequence[Life]) -> Iterator[tuple[Life, Life]]:
     """Yield (child, other) for each child that the operator deleted and another of its name that stayed."""
-    if not any((child.resource, child.object) in deleted for child in children):
+    if not any(seen.deleted_at(child) for child in children):
         return
     own = [child for child in children if seen.made_by_operator(child)]
     lives = Counter((child.resource, child.object) for child in own)
     until = parent.stays_until(seen.end)
-    stayed = [
-        other
-        for other in own
-        if other.exists(until) and not other.deleting(until) and (other.resource, other.object) not in deleted
-    ]
+    stayed = [other for other in own if other.stays(until) and seen.deleted_at(other) is None]
     for child in own:
-        at = deleted.get((child.resource, child.object))
+        at = seen.deleted_at(child)
         if at is None or parent.deleting(at) or until - at < _LATER_NS or lives[child.resource, child.object] > 1:
             continue
         for other in stayed:
@@ -158,24 +149,21 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
 
 def _budgets(seen: Observed) -> Iterator[Finding]:
     """Yield PodDisruptionBudgets that count no pod although their owners have some, or that allow no eviction."""
-    window = seen.idle_windows[0] if seen.idle_windows else None
+    if not seen.idle_windows:
+        return
+    window = seen.idle_windows[0]
     none: list[Life] = []
-    closed: list[Life] = []
-    for life in seen.lives.get(BUDGETS, ()) if window is not None else ():
+    closed: list[tuple[Life, int]] = []
+    for life in seen.lives.get(BUDGETS, ()):
         owner = seen.known.get(life.owner or "")
-        if window is None or owner is None or not seen.made_by_operator(life) or not life.exists(window.start):
+        if owner is None or not seen.made_by_operator(life) or not life.exists(window.start):
             continue
         numbers = life.numbers(window.end)
-        pods = sum(one.resource == "pods" and one.exists(window.start) for one in seen.below(owner))
-        expected = numbers.get(_EXPECTED)
-        if expected == 0 and pods:
+        expected, healthy, allowed = (numbers.get(f"status.{name}") for name in _BUDGET)
+        if expected == 0 and any(one.resource == "pods" and one.exists(window.start) for one in seen.below(owner)):
             none.append(life)
-        elif (
-            expected
-            and numbers.get("status.disruptionsAllowed") == 0
-            and numbers.get("status.currentHealthy") == expected
-        ):
-            closed.append(life)
+        elif isinstance(expected, int) and 0 < expected == healthy and allowed == 0:
+            closed.append((life, expected))
     if len(none) >= _FEW_OWNERS:
         yield Finding(
             id=ID,
@@ -184,13 +172,13 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
             evidence=(", ".join(life.name for life in none[:_SHOWN]),),
         )
     if len(closed) >= _FEW_OWNERS:
-        several = sum(int(life.numbers(window.end)[_EXPECTED]) > 1 for life in closed) if window is not None else 0
+        several = sum(pods > 1 for _, pods in closed)
         yield Finding(
             id=ID,
             severity="waste" if several >= _FEW_OWNERS else "note",
             text=f"{len(closed):,} {BUDGETS} allow no eviction although all of their pods are healthy: a drain of a"
             " node waits for ever",
-            evidence=(", ".join(life.name for life in closed[:_SHOWN]),),
+            evidence=(", ".join(life.name for life, _ in closed[:_SHOWN]),),
         )
 
 
@@ -208,7 +196,7 @@ def _families(seen: Observed, window: Window) -> Iterator[_Family]:
         for life in owners:
             counts: Counter[str] = Counter()
             for child in seen.children.get(life.uid, ()):
-                if child.exists(window.end) and not child.deleting(window.end) and seen.made_by_operator(child):
+                if child.stays(window.end) and seen.made_by_operator(child):
                     counts[child.resource] += 1
                 if child.changed_in(window.start, window.end):
                     unsettled.add(child.resource)

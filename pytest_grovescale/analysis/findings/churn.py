@@ -27,7 +27,7 @@ from statistics import median
 
 from ...recording.records import ObjectSeen
 from ..result import Finding, Severity
-from .evidence import WANTED, Life, shown
+from .evidence import WANTED, Life, changed_paths, condition, shown
 from .observed import AGAIN, Observed
 
 ID = "churn"
@@ -42,7 +42,7 @@ _MOMENTS_NS = 5_000_000_000
 _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
 _ENDED = ("Succeeded", "Failed")
-_JOB_ENDED = tuple(f"status.conditions[type={kind}].status" for kind in ("Complete", "Failed", "SuccessCriteriaMet"))
+_JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
 _LEAST_REWRITTEN = 3
 _CAUSE_NS = 1_000_000_000
 
@@ -196,7 +196,7 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                 end = _next_step(seen, event.at)
                 there: dict[str, list[Life]] = defaultdict(list)
                 for child in seen.below(owner):
-                    if child.exists(event.at) and not child.deleting(event.at):
+                    if child.stays(event.at):
                         there[child.resource].append(child)
                 for kind, those in there.items():
                     left = [one for one in those if not one.exists(end) or one.deleting(end)]
@@ -226,9 +226,7 @@ def _moved(life: Life, at: int) -> bool:
 
 def _only_number(event: ObjectSeen) -> tuple[str, int] | None:
     """Return the one number below spec that an event changed, if it changed nothing else that is wanted."""
-    if event.difference is None:
-        return None
-    wanted = [path for path in event.difference.paths if path.startswith(WANTED)]
+    wanted = changed_paths(event, WANTED)
     number = event.numbers.get(wanted[0]) if len(wanted) == 1 else None
     return (wanted[0], number) if isinstance(number, int) and wanted[0].startswith("spec.") else None
 
@@ -245,17 +243,16 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         often: list[tuple[int, str, Life]] = []
         for life in lives:
-            owner = seen.known.get(life.owner or "")
-            if owner is None or not seen.made_by_operator(life) or not seen.written_by_operator_alone(life):
+            owner = seen.only_maker_for(life)
+            if owner is None:
                 continue
             paths: Counter[str] = Counter()
             generations: Counter[str | int] = Counter()
             for event in life.events[1:]:
-                changed = event.difference.paths if event.difference is not None else []
-                wanted = [path for path in changed if path.startswith(WANTED)]
+                wanted = changed_paths(event, WANTED)
                 if wanted and (resource == "secrets" or not _has_cause(seen, event, life, owner)):
                     paths.update(wanted)
-                    generations[owner.numbers_by(event).get("metadata.generation", 0)] += 1
+                    generations[owner.generation_by(event)] += 1
             if generations and (most := max(generations.values())) >= _LEAST_REWRITTEN:
                 often.append((most, paths.most_common(1)[0][0], life))
         if len(often) >= _LEAST_REWRITTEN:

@@ -33,6 +33,16 @@ def shown(of: ObjectId) -> str:
     return "/".join(filter(None, of))
 
 
+def changed_paths(event: ObjectSeen, parts: str | tuple[str, ...]) -> list[str]:
+    """Return the fields that an event changed, of those that begin so; none where it was compared with nothing."""
+    return [path for path in event.difference.paths if path.startswith(parts)] if event.difference is not None else []
+
+
+def condition(kind: str) -> str:
+    """Return the path of a condition's status, as a recording names it."""
+    return f"status.conditions[type={kind}].status"
+
+
 _LIMITED = 0.05
 
 _NOTHING: Mapping[str, str | int] = MappingProxyType({})
@@ -241,10 +251,10 @@ class Life:
     def _versions(self) -> list[int]:
         return [int(event.resource_version or 0) for event in self.events]
 
-    def numbers_by(self, event: ObjectSeen) -> Mapping[str, str | int]:
-        """Return its numbers when another object was written, by the API server's own order of writes."""
+    def generation_by(self, event: ObjectSeen) -> str | int:
+        """Return its generation when another object was written, by the API server's own order of writes; 0 without."""
         before = bisect.bisect_right(self._versions, int(event.resource_version or 0))
-        return self.numbers(self.events[before - 1].at) if before else _NOTHING
+        return self.numbers(self.events[before - 1].at).get("metadata.generation", 0) if before else 0
 
     def gone_at(self) -> int | None:
         """Return when it was seen to be gone; None while it exists."""
@@ -260,6 +270,10 @@ class Life:
         """Return the last moment before an end at which it had not begun to go."""
         leaves = self.leaves_at
         return (end if leaves is None else min(leaves, end)) - 1
+
+    def stays(self, at: int) -> bool:
+        """Return whether it existed at a moment, and its deletion had not been asked for."""
+        return self.exists(at) and not self.deleting(at)
 
     def exists(self, at: int) -> bool:
         """Return whether it existed at a moment."""

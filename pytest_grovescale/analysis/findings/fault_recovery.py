@@ -180,11 +180,7 @@ def _duplicates(seen: Observed, faults: list[Fault]) -> Iterator[Finding]:
 
 def _staying(lives: list[Life], span: Span) -> list[Life]:
     """Return the objects at a phase's end that a sound operator would have removed by then, were they too many."""
-    return [
-        life
-        for life in lives
-        if life.exists(span.end - _SURPLUS_NS) and life.exists(span.end) and not life.deleting(span.end)
-    ]
+    return [life for life in lives if life.exists(span.end - _SURPLUS_NS) and life.stays(span.end)]
 
 
 def _beyond(span: Span, resource: str, there: int, *, made_twice: int) -> Finding | None:

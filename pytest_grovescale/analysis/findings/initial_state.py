@@ -213,20 +213,23 @@ def _held(seen: Observed) -> Iterator[Finding]:
 
 def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
     """Yield what a process holds more of after each change of objects whose number stays, between its restarts."""
-    by_edge = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.threads is not None}
+    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.threads is not None]
+    by_edge = {read.edge: read for read in reads}
+    pairs = []
+    for span in seen.spans:
+        start, end = (by_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
+        acts = seen.by_harness(span.start, span.end)
+        only_changed = bool(acts) and not any(one.code == HTTPStatus.CREATED for one in acts)
+        if only_changed and start is not None and end is not None and start.pid == end.pid:
+            after = [read for read in reads if read.at >= end.at and read.pid == end.pid]
+            pairs.append((span.phase.name, start, end, after))
     for what in ("threads", "files", "sockets"):
         grown: list[tuple[str, int, int]] = []
-        for span in seen.spans:
-            start, end = (by_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
-            if start is None or end is None or start.pid != end.pid:
-                continue
+        for phase, start, end, after in pairs:
             was, now = getattr(start, what), getattr(end, what)
-            same = not any(one.code == HTTPStatus.CREATED for one in seen.by_harness(span.start, span.end))
-            after = [read for read in seen.contents.reads[OPERATOR] if read.at >= end.at and read.pid == end.pid]
-            stays = all(getattr(read, what) >= _STAYED * now for read in after if read.threads is not None)
-            enough = now - was >= max(_POOL, seen.objects)
-            if enough and same and stays and seen.by_harness(span.start, span.end):
-                grown.append((span.phase.name, was, now))
+            stays = all(getattr(read, what) >= _STAYED * now for read in after)
+            if stays and now - was >= max(_POOL, seen.objects):
+                grown.append((phase, was, now))
         if grown:
             phase, was, now = max(grown, key=lambda one: one[2] - one[1])
             yield Finding(

@@ -55,21 +55,15 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _orphaned(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose objects lost their owner when the operator deleted that, and stayed."""
-    deleted = {(one.resource, one.object) for one in seen.requests if one.verb == "delete" and not one.refused}
     orphans: dict[tuple[str, str], list[Life]] = defaultdict(list)
     for resource, lives in sorted(seen.lives.items()):
-        for life in lives:
-            before = (
-                next((event.owner for event in reversed(life.events) if event.owner), None)
-                if life.owner == ""
-                else None
-            )
-            owner = seen.known.get(before or "")
+        for life in (one for one in lives if one.owner == ""):
+            owner = seen.known.get(next((event.owner for event in reversed(life.events) if event.owner), None) or "")
             gone = owner.gone_at() if owner is not None else None
-            if owner is None or gone is None or (owner.resource, owner.object) not in deleted:
+            if owner is None or gone is None or seen.deleted_at(owner) is None:
                 continue
             later = gone + _ORPHANED_NS
-            if later <= seen.end and life.exists(later) and not life.deleting(later):
+            if later <= seen.end and life.stays(later):
                 orphans[resource, owner.resource].append(life)
     for (resource, owners), found in orphans.items():
         yield Finding(

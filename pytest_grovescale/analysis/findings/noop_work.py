@@ -90,7 +90,7 @@ def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     for span in triggered:
         first = triggers_of(seen.contents, span.recorded)[0][0]
         pods = seen.lives.get("pods", ())
-        there = [pod for pod in pods if pod.exists(first) and not pod.deleting(first)]
+        there = [pod for pod in pods if pod.stays(first)]
         left = sum(not pod.exists(span.end) or pod.deleting(span.end) for pod in there)
         came = sum(first <= pod.begun < span.end for pod in pods)
         if min(left, came) >= min(_FEW, max(1, len(there) / 2)) and seen.still(first, QUIET_NS / 1e9):

@@ -131,11 +131,27 @@ class ObservedObjects(ObservedRequests):
             return True
         return life.complete and life.resource in self.made_unnamed and life.begun >= self.begin
 
-    def written_by_operator_alone(self, life: Life) -> bool:
-        """Return whether no one but the operator, and the harness with its annotations, wrote more than a status."""
+    @functools.cached_property
+    def _deleted(self) -> Mapping[tuple[str, ObjectId], int]:
+        """(resource, object) → when the operator last deleted it, of the deletions that were accepted."""
+        accepted = (one for one in self.requests if one.verb == "delete" and not one.refused)
+        return {(one.resource, one.object): one.completed for one in accepted}
+
+    def deleted_at(self, life: Life) -> int | None:
+        """Return when the operator last deleted an object, by its name; None: never."""
+        return self._deleted.get((life.resource, life.object))
+
+    def only_maker_for(self, life: Life) -> Life | None:
+        """Return for which object the operator made one that it alone writes; None: for none, or others write it too.
+
+        A status is anyone's, and so are the harness's annotations.
+        """
+        owner = self.known.get(life.owner or "")
+        if owner is None or not self.made_by_operator(life):
+            return None
         writes = self.writes_by_object.get((life.resource, life.object), ())
         changed = [one for one in writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
-        return {one.user for one in changed} <= {self.operator, self.harness}
+        return owner if {one.user for one in changed} <= {self.operator, self.harness} else None
 
     def updates(self, life: Life) -> int:
         """Return how often anyone changed an object, its create and its deletion left out."""

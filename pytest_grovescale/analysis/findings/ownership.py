@@ -15,13 +15,11 @@ next one took the object.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from ..audit_times import namespace_of
 from ..reconciles import singulars
-from ..result import Finding
+from ..result import Finding, Severity
 from .evidence import Life
 from .observed import Observed
 
@@ -36,9 +34,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for pods without a controller, and for each kind with owners in another namespace."""
     if not seen.operator:
         return
-    known = {life.uid: life for lives in seen.lives.values() for life in lives}
     absent: list[Life] = []
-    places = {uid: life.namespace for uid, life in known.items()}
+    places = {uid: life.namespace for uid, life in seen.known.items()}
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.owner and seen.made_by_operator(life)]
         apart = [life for life in own if places.get(life.owner or "", "") not in ("", life.namespace)]
@@ -46,19 +43,18 @@ def findings(seen: Observed) -> Iterator[Finding]:
             yield _finding(
                 apart, f"{len(apart):,} {resource} have an owner in another namespace, which counts as absent"
             )
-        absent += [life for life in own if _owner_is_absent(seen, life, known)]
+        absent += [life for life in own if _owner_is_absent(seen, life)]
         yield from _shared(seen, resource, lives)
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
             yield _finding(loose, f"{len(loose):,} pods have an owner, but no controller")
     if absent:
         kinds = ", ".join(f"{number:,} {of}" for of, number in Counter(life.resource for life in absent).items())
-        found = _finding(
-            absent, f"{kinds} have an owner that did not exist when they were made: the garbage collector deletes them"
-        )
+        why = "have an owner that did not exist when they were made: the garbage collector deletes them"
         # An owner that had just gone is a race with its deletion.
-        raced = {life.owner for life in absent} <= set(known) and len({life.owner for life in absent}) < _SEVERAL
-        yield msgspec.structs.replace(found, severity="note") if raced else found
+        owners = {life.owner for life in absent}
+        raced = len(owners) < _SEVERAL and owners <= set(seen.known)
+        yield _finding(absent, f"{kinds} {why}", "note" if raced else "defect")
 
 
 def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
@@ -86,9 +82,9 @@ def _owners(seen: Observed, life: Life) -> list[Life]:
     return found
 
 
-def _owner_is_absent(seen: Observed, life: Life, known: Mapping[str, Life]) -> bool:
+def _owner_is_absent(seen: Observed, life: Life) -> bool:
     """Return whether the UID of an object's owner was that of no object when the object was made."""
-    first, owner = life.events[0], known.get(life.owner or "")
+    first, owner = life.events[0], seen.known.get(life.owner or "")
     if first.initial or first.at < seen.begin:
         return False
     if owner is not None:
@@ -107,5 +103,5 @@ def _is_of(kind: str, resource: str) -> bool:
     return group == resource.partition(".")[2] and singular in singulars(resource)
 
 
-def _finding(lives: list[Life], text: str) -> Finding:
-    return Finding(id=ID, severity="defect", text=text, evidence=(f"{lives[0].namespace}/{lives[0].name}",))
+def _finding(lives: list[Life], text: str, severity: Severity = "defect") -> Finding:
+    return Finding(id=ID, severity=severity, text=text, evidence=(f"{lives[0].namespace}/{lives[0].name}",))

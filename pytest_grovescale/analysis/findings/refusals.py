@@ -119,7 +119,7 @@ def _given_up(seen: Observed) -> Iterator[Finding]:
     for (what, of), one in refused.items():
         lives = seen.of_name.get((one.resource, of), ())
         until = one.completed + _GIVEN_UP_NS
-        there = any(life.begun < one.received and life.exists(until) and not life.deleting(until) for life in lives)
+        there = any(life.begun < one.received and life.stays(until) for life in lives)
         if there and until < seen.end and wrote.get((what, of), 0) < one.received and not seen.follows_fault(one):
             lost[what].append(one)
     for what, found in lost.items():

@@ -17,7 +17,7 @@ from http import HTTPStatus
 from itertools import pairwise
 
 from ..result import OPERATOR, Finding
-from .evidence import WANTED, Sent
+from .evidence import WANTED, Sent, changed_paths
 from .observed import QUIET_NS, Observed
 from .observed_requests import RESTART
 
@@ -68,7 +68,7 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
         end = min(asked, default=seen.end)
         sent = [one for one in seen.requests_in(begin.at, end) if one.changes]
         yield from _made_or_deleted(sent)
-        changed = _changed(seen, begin.at, end)
+        changed = _changed(seen, sent, begin.at, end)
         resource = max(changed, key=lambda of: len(changed[of]), default="")
         if len(changed.get(resource, ())) < _LEAST:
             continue
@@ -89,16 +89,18 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
         return
 
 
-def _changed(seen: Observed, start: int, end: int) -> dict[str, list[list[str]]]:
-    """Return resource → what is wanted of each object that the operator changed in a time and that was there before."""
-    wrote = {(one.resource, one.object) for one in seen.requests_in(start, end) if one.changes}
+def _changed(seen: Observed, sent: list[Sent], start: int, end: int) -> dict[str, list[list[str]]]:
+    """Return resource → what is wanted of each object that the operator changed in a time and that was there before.
+
+    ``sent``: its writes in that time.
+    """
+    wrote = {(one.resource, one.object) for one in sent}
     found: dict[str, list[list[str]]] = defaultdict(list)
     for resource, lives in seen.lives.items():
         for life in lives:
             if life.begun >= start or (resource, life.object) not in wrote:
                 continue
-            differences = (event.difference for event in life.between(start, end) if event.difference is not None)
-            if paths := [path for one in differences for path in one.paths if path.startswith(WANTED)]:
+            if paths := [path for event in life.between(start, end) for path in changed_paths(event, WANTED)]:
                 found[resource].append(paths)
     return found
 

@@ -32,7 +32,7 @@ from statistics import median
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .evidence import BUDGETS, Life, Window
+from .evidence import BUDGETS, Life, Window, condition
 from .observed import Observed
 
 ID = "stale-status"
@@ -128,9 +128,7 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         if _READY_PODS not in numbers and _PODS not in numbers:
             continue
         own = [
-            child
-            for child in seen.children.get(life.uid, ())
-            if child.resource == "pods" and child.exists(window.end) and not child.deleting(window.end)
+            child for child in seen.children.get(life.uid, ()) if child.resource == "pods" and child.stays(window.end)
         ]
         if not own or any(pod.changed_in(window.start, window.end) for pod in own):
             continue
@@ -205,7 +203,7 @@ def _failing_children(seen: Observed, life: Life, window: Window) -> Iterator[tu
         return
     for child in seen.children.get(life.uid, ()):
         states = child.numbers(window.end)
-        failed = [(kind, value) for kind, value in _FAILED if states.get(_condition(kind)) == value]
+        failed = [(kind, value) for kind, value in _FAILED if states.get(condition(kind)) == value]
         if failed and child.exists(window.end) and not child.changed_in(window.start, window.end):
             kind, value = failed[0]
             yield (
@@ -215,42 +213,39 @@ def _failing_children(seen: Observed, life: Life, window: Window) -> Iterator[tu
             return
 
 
-def _condition(kind: str) -> str:
-    return f"status.conditions[type={kind}].status"
-
-
 def _right_once(seen: Observed) -> Iterator[tuple[str, str, Window, list[str]]]:
     """Yield numbers of ready things that were those of all Ready pods at one time, and are not at another.
 
     Each with resource, path, the time at which it is wrong, and in words how.
     """
-    right: dict[tuple[str, str], bool] = defaultdict(bool)
+    right: set[tuple[str, str]] = set()
     wrong: dict[tuple[str, str], tuple[Window, list[str]]] = {}
     for window in seen.idle_windows:
         for resource in sorted(seen.status_written & set(seen.lives)):
-            counts: dict[str, list[tuple[Life, int, int]]] = defaultdict(list)
-            for life in seen.lives[resource]:
-                if life.exists(window.end) and not life.deleting(window.end):
-                    pods = [one for one in seen.below(life) if one.resource == "pods" and one.exists(window.end)]
-                    if any(one.changed_in(window.start, window.end) for one in [life, *pods]):
-                        continue
-                    ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in pods)
-                    for path, number in life.numbers(window.end).items():
-                        if isinstance(number, int) and path.startswith("status.") and _says_ready(path):
-                            counts[path].append((life, number, ready))
-            for path, rows in counts.items():
-                off = [
-                    f"{life.name} has {number}, and {ready} Ready pods"
-                    for life, number, ready in rows
-                    if number != ready
-                ]
+            for path, rows in _ready_numbers(seen, resource, window).items():
+                off = [row for row in rows if row[1] != row[2]]
                 if not off and len(rows) >= _SHOWN and max(ready for _, _, ready in rows) >= _SHOWN:
-                    right[resource, path] = True
+                    right.add((resource, path))
                 elif off:
-                    wrong.setdefault((resource, path), (window, off))
-    for (resource, path), (window, off) in wrong.items():
-        if right[resource, path]:
-            yield resource, path, window, off
+                    texts = [f"{life.name} has {number}, and {ready} Ready pods" for life, number, ready in off]
+                    wrong.setdefault((resource, path), (window, texts))
+    for (resource, path), (window, texts) in wrong.items():
+        if (resource, path) in right:
+            yield resource, path, window, texts
+
+
+def _ready_numbers(seen: Observed, resource: str, window: Window) -> dict[str, list[tuple[Life, int, int]]]:
+    """Return path → (object, number of ready things, Ready pods below it) of all that did not change in a time."""
+    found: dict[str, list[tuple[Life, int, int]]] = defaultdict(list)
+    for life in (one for one in seen.lives[resource] if one.stays(window.end)):
+        pods = [one for one in seen.below(life) if one.resource == "pods" and one.exists(window.end)]
+        if any(one.changed_in(window.start, window.end) for one in [life, *pods]):
+            continue
+        ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in pods)
+        for path, number in life.numbers(window.end).items():
+            if isinstance(number, int) and path.startswith("status.") and _says_ready(path):
+                found[path].append((life, number, ready))
+    return found
 
 
 def _behind(seen: Observed) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ..result import Finding, Severity
-from .evidence import Life, Sent, Span
+from .evidence import Life, Sent, Span, changed_paths
 from .observed import QUIET_NS, Observed
 from .observed_requests import WORKLOAD
 
@@ -80,11 +80,9 @@ def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
         lives: list[Life] = []
         paths: list[str] = []
         for life in seen.lives.get(resource, ()):
-            if life.object in objects and life.begun < start and life.exists(end) and not life.deleting(end):
+            if life.object in objects and life.begun < start and life.stays(end):
                 events = life.between(start, done + _SHOWN_NS)
-                changed = [path for event in events if event.difference is not None for path in event.difference.paths]
-                wanted = [path for path in changed if path.startswith(_CONTENTS)]
-                if wanted:
+                if wanted := [path for event in events for path in changed_paths(event, _CONTENTS)]:
                     lives.append(life)
                     paths.append(wanted[0])
         rested = not seen.requests_in(end - QUIET_NS, end)
@@ -148,27 +146,29 @@ def _lasted(change: _Change) -> str:
 def _not_made_again(seen: Observed, span: Span) -> Iterator[Finding]:
     """Yield the kinds of which the test deleted objects that the operator did not make again for owners that stayed."""
     deletions = [one for one in seen.by_harness(span.start, span.end) if one.verb == "delete"]
+    if not deletions:
+        return
+    end = _next_act(seen, max(one.completed for one in deletions))
+    if seen.requests_in(end - QUIET_NS, end):
+        return
     fewer: dict[str, list[Life]] = defaultdict(list)
     for one in deletions:
-        end = _next_act(seen, max(other.completed for other in deletions))
         for life in seen.of_name.get((one.resource, one.object), ()):
             owner = seen.known.get(life.owner or "")
             if owner is None or owner.deleting(end) or not owner.exists(end) or not seen.made_by_operator(life):
                 continue
             like = [other for other in seen.children[owner.uid] if other.resource == life.resource]
-            before = sum(other.exists(one.received) and not other.deleting(one.received) for other in like)
-            after = sum(other.exists(end) and not other.deleting(end) for other in like)
+            before = sum(other.stays(one.received) for other in like)
+            after = sum(other.stays(end) for other in like)
             if life.exists(one.received) and after < before and end - one.completed >= _LEAST_NS + _SHOWN_NS:
                 fewer[one.resource].append(life)
     for resource, lives in fewer.items():
-        end = _next_act(seen, max(other.completed for other in deletions))
-        if not seen.requests_in(end - QUIET_NS, end):
-            yield Finding(
-                id=ID,
-                severity="defect",
-                text=f"{len(lives):,} {resource} that the test deleted in {span.phase.name} were not made again, while"
-                f" their owners stayed: {lives[0].name} for instance",
-            )
+        yield Finding(
+            id=ID,
+            severity="defect",
+            text=f"{len(lives):,} {resource} that the test deleted in {span.phase.name} were not made again, while"
+            f" their owners stayed: {lives[0].name} for instance",
+        )
 
 
 def _says_observed(life: Life, change: _Change) -> bool:
@@ -182,7 +182,7 @@ def _not_restarted(seen: Observed) -> Iterator[Finding]:
     end = (seen.workload_deleted or seen.end) - 1
     readers: dict[tuple[str, str, str], list[Life]] = defaultdict(list)
     for pod in seen.lives.get("pods", ()):
-        if pod.exists(end) and not pod.deleting(end):
+        if pod.stays(end):
             for need in pod.events[0].needs:
                 if need.startswith(_READ_AT_START):
                     kind, _, name = need.partition("/")
