@@ -371,10 +371,9 @@ def _in_framework(facts: Facts, found: Program, framework: _Framework, tool_text
     guesses = dict(found.guesses)
     for field in ("readiness", "metrics"):
         guesses.pop(field, None)
-    readiness = f"{local('{metrics_port}')}{framework.readiness[1]}"
-    if container(facts).readiness:
-        readiness = f"{local('{metrics_port}')}{container(facts).readiness}"
-    elif framework.readiness[0] not in tool_texts:
+    probe = container(facts).readiness
+    readiness = f"{local('{metrics_port}')}{probe or framework.readiness[1]}"
+    if not probe and framework.readiness[0] not in tool_texts:
         readiness = metrics or readiness
         guesses["readiness"] = () if metrics else ("no probe was found: give a URL that answers 200 once it works",)
     return msgspec.structs.replace(found, env=env, metrics=metrics, readiness=readiness, guesses=guesses)
@@ -389,7 +388,11 @@ def _has_key(settings: str, setting: str) -> bool:
 
 
 def _dotnet(facts: Facts) -> Program | None:
-    projects = [path for path in facts.files if path.endswith(".csproj") and _is_program(facts.files[path])]
+    projects = [
+        path
+        for path, text in facts.files.items()
+        if path.endswith(".csproj") and _is_program(text) and not re.search(r"Tests?\.csproj$", path)
+    ]
     words = " ".join(_words_of_containers(facts))
     projects.sort(
         key=lambda path: (
@@ -399,7 +402,6 @@ def _dotnet(facts: Facts) -> Program | None:
             path,
         )
     )
-    projects = [path for path in projects if not re.search(r"Tests?\.csproj$", path)]
     if not projects:
         return None
     project, text = projects[0], facts.files[projects[0]]

@@ -81,11 +81,19 @@ def calls(item: pytest.Function, *methods: str) -> bool:
 
 
 def _is_called(function: FunctionType, method: str) -> bool:
+    parsed = _parsed(function)
+    return parsed is None or any(
+        isinstance(node, ast.Attribute) and node.attr == method for node in ast.walk(parsed[0])
+    )
+
+
+def _parsed(function: FunctionType) -> tuple[ast.AST, int] | None:
+    """Return a function's own source as a tree, and the line before its first; None where it cannot be read."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        lines, first = inspect.getsourcelines(function)
+        return ast.parse(textwrap.dedent("".join(lines))), first - 1
     except (OSError, TypeError, SyntaxError):
-        return True
-    return any(isinstance(node, ast.Attribute) and node.attr == method for node in ast.walk(tree))
+        return None
 
 
 class NamedController(NamedTuple):
@@ -110,11 +118,9 @@ def controllers(item: pytest.Function) -> list[NamedController]:
 
 
 def _controllers(function: FunctionType, checks: Mapping[str, tuple[str, ...]]) -> Iterator[NamedController]:
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
+    if (parsed := _parsed(function)) is None:
         return
+    tree, before = parsed
     value_of = functools.partial(_value, known=_constants(function))
     for node in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -124,7 +130,7 @@ def _controllers(function: FunctionType, checks: Mapping[str, tuple[str, ...]]) 
         given = dict(zip(positional, node.args, strict=False))
         given |= {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
         values = [value_of(given[name]) for name in ("controller", "per_trigger") if name in given]
-        where = f"{inspect.getsourcefile(function)}:{first + node.lineno - 1}"
+        where = f"{inspect.getsourcefile(function)}:{before + node.lineno}"
         for value in values:
             # `per_trigger` is a number, or one for each of several controllers.
             named = list(value) if isinstance(value, dict) else [value]
@@ -160,11 +166,9 @@ def late_milestones(item: pytest.Function) -> list[LateMilestone]:
 
 
 def _late_milestones(function: FunctionType) -> Iterator[LateMilestone]:
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
+    if (parsed := _parsed(function)) is None:
         return
+    tree, before = parsed
     workloads = {
         target.id
         for node in ast.walk(tree)
@@ -186,10 +190,10 @@ def _late_milestones(function: FunctionType) -> Iterator[LateMilestone]:
                 continue
             of = getattr(call.func.value, "id", "")
             if action is not None and of in phases and call.func.attr == "milestone":
-                where = f"{inspect.getsourcefile(function)}:{first + call.lineno - 1}"
+                where = f"{inspect.getsourcefile(function)}:{before + call.lineno}"
                 name = ast.unparse(call.args[0]) if call.args else "…"
                 text = f"{of}.milestone({name}, …)"
-                yield LateMilestone(where, text, ast.unparse(action), first + action.lineno - 1)
+                yield LateMilestone(where, text, ast.unparse(action), before + action.lineno)
             begins = (of in workloads and call.func.attr in _ACTIONS) or (
                 of in phases and call.func.attr in ("hold", "wait")
             )
@@ -344,10 +348,9 @@ def _is_foreign(value: Any) -> bool:
 
 def _calls(function: FunctionType) -> NamedInCode | None:
     """Return the names in a function's own source; None where its source cannot be read."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):
+    if (parsed := _parsed(function)) is None:
         return None
+    tree, _ = parsed
     value_of = functools.partial(_value, known=_constants(function))
     calls: list[Call] = []
     undecided: set[str] = set()

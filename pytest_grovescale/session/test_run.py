@@ -36,7 +36,6 @@ from ..scenario import driver_protocol
 from ..scenario.faults import end as end_faults
 from ..scenario.quiet import Quietness
 from ..scenario.running_test import RunningTest
-from ..scenario.workloads import Workload
 from ..suggestions import with_all
 from ..workload import namespace
 from . import recordings, target_discovery, test_code
@@ -325,8 +324,8 @@ class MeasuredTest:
     def _settle(self, test: RunningTest) -> None:
         """Give the operator time to react, where the test has deleted its workloads."""
         # Two workloads may be of the same objects: the second one is how a test changes what the first has made.
-        applied = {one for workload in test.workloads if workload.applied for one in _identities(workload)}
-        deleted = {one for workload in test.workloads if workload.deleted for one in _identities(workload)}
+        applied = {name for workload in test.workloads if workload.applied for name in workload.names()}
+        deleted = {name for workload in test.workloads if workload.deleted for name in workload.names()}
         if applied and applied <= deleted and not test.failed_phase:
             test.recorder.settle(_SETTLED_S)
 
@@ -364,12 +363,6 @@ class MeasuredTest:
 
     def _say(self, text: str) -> None:
         self._session.progress.say(text)
-
-
-def _identities(workload: Workload) -> Iterator[tuple[str, ...]]:
-    for obj in workload.objects:
-        metadata = obj["metadata"]
-        yield obj["apiVersion"], obj["kind"], metadata.get("namespace", ""), metadata["name"]
 
 
 Say = Callable[[str], None]
