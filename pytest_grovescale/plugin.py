@@ -457,9 +457,14 @@ def pytest_sessionfinish_at_last(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    reports = [report for reports in terminalreporter.stats.values() for report in reports if hasattr(report, "when")]
-    if reports and all(_SKIPPED in str(report.longrepr) for report in reports if report.when == "setup"):
-        # Nothing else was meant to run.
+    of_scale = (
+        _SKIPPED in str(report.longrepr)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", "") == "setup"
+    )
+    # Nothing else was meant to run, where something was. Of other projects' tests no more than one is looked at.
+    if next(of_scale, False) and all(of_scale):
         terminalreporter.write_line("grovescale: only scale tests were selected: run them with --grovescale")
     if RUN in config.stash:
         config.stash[RUN].summarise(terminalreporter)

@@ -35,10 +35,13 @@ def test_scale_tests_are_skipped_with_the_reason(pytester: pytest.Pytester, snap
 
 
 def test_only_a_run_of_nothing_but_scale_tests_is_reminded_of_the_option(pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(test_it="def test_scale(scale): ...", test_other="def test_other(): ...")
+    pytester.makepyfile(
+        test_it="def test_scale(scale): ...", test_other="def test_other(): ...", test_broken="import nothing_there"
+    )
     reminder = "grovescale: *--grovescale"
     pytester.runpytest("test_it.py").stdout.fnmatch_lines([reminder])
-    pytester.runpytest().stdout.no_fnmatch_line(reminder)
+    pytester.runpytest("test_it.py", "test_other.py").stdout.no_fnmatch_line(reminder)
+    pytester.runpytest("test_broken.py").stdout.no_fnmatch_line(reminder)
     pytester.runpytest("test_other.py").stdout.no_fnmatch_line(reminder)
 
 
