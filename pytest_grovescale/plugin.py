@@ -68,9 +68,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.register(parser)
 
 
-def pytest_load_initial_conftests(args: list[str]) -> None:
-    """Raise UsageError for a misspelt option, with the one that is meant: argparse names none."""
-    if wrong := options.misspelt(args):
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None]:
+    """Raise UsageError for a misspelt option, with the one that is meant: argparse names none.
+
+    Only then are the options of conftest.py known, which may be called ``--grove-image``.
+    """
+    yield
+    if options.misspelt(args) and (wrong := options.misspelt(parser.parse_known_and_unknown_args(args)[1])):
         raise pytest.UsageError(wrong)
 
 

@@ -61,6 +61,12 @@ def test_a_misspelt_option_is_answered_with_the_one_that_is_meant(
     result.stderr.fnmatch_lines([f"*: {argument.partition('=')[0]}", f"  → *{meant}*"])
 
 
+def test_an_option_of_the_project_is_not_taken_for_a_misspelt_one(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--grove-image')")
+    pytester.makepyfile("def test_it(request): assert request.config.getoption('--grove-image') == 'a:1'")
+    pytester.runpytest("--grove-image=a:1").assert_outcomes(passed=1)
+
+
 def test_a_build_by_a_program_that_is_not_here_is_a_mistake(pytester: pytest.Pytester, untouched: Path) -> None:
     definition = {"name": "mine", "build": ["no-such-builder", "all"], "command": ["bin/mine", "{health_port}"]}
     definition["readiness"] = {"url": "http://127.0.0.1:{health_port}/readyz"}  # type: ignore[assignment]
