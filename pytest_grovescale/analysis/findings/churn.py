@@ -14,8 +14,8 @@ and a tenth of the kind, or two that their maker deleted within five seconds whi
 owner that goes count where there was one of their name before, by the API server's own order of writes. Kinds that are
 not watched count where the log has one object made and collected three times. A change of a number counts where the
 children before were as many, or a multiple, and nothing else of the spec changed with it. Contents that are written
-again count three times within one generation of its owner, of three objects that no one else writes; but of Secrets,
-only where no other object of the owner had changed in the second before.
+again count three times within one generation of their owner, of three objects that no one else writes; those of other
+kinds than Secrets only where no other object of the owner had changed in the second before.
 """
 
 from __future__ import annotations
