@@ -51,7 +51,8 @@ class ObservedRequests:
     def spans(self) -> list[Span]:
         """The phases that ended, in order, without those in which the control plane broke."""
         found = [
-            Span(result, span, self.contents.end_of(span))
+            # One that was interrupted is open until its objects are removed.
+            Span(result, span, min(self.contents.end_of(span), self.end))
             for span, result in zip(self.contents.phases, self.test.phases, strict=True)
             if span.ended is not None and not any(one.kind in WHOLE_PHASE for one in result.disruptions)
         ]

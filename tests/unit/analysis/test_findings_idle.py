@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.controller_result import IdleWindow
+from pytest_grovescale.recording import records as rec
 
-from .simulated import Simulation
+from .simulated import Simulation, full_run
 from .test_findings import DELETED, DEPLOYED, IDLE, found, ids, made, poll, scrape, seen, settled
 
 RECONCILES = "controller_runtime_reconcile_total"
@@ -130,3 +132,19 @@ def test_reconciles_of_objects_that_are_gone() -> None:
     assert not any("went on reconciling" in one.text for one in found(late))
     reconciled(sim, {end - 1500: 10, end - 200: 40})
     assert any("went on reconciling" in one.text for one in found(sim))
+
+
+@pytest.mark.parametrize(("clean_up", "wrong"), [(7500, False), (IDLE + 20, True)])
+def test_what_an_interrupted_phase_holds_of_the_clean_up_is_no_idle_work(clean_up: int, wrong: bool) -> None:
+    sim = full_run()
+    sim.items = [
+        (at, order, msgspec.structs.replace(record, outcome="interrupted"))
+        if isinstance(record, rec.PhaseEnded) and record.phase == "steady-state"
+        else (at, order, record)
+        for at, order, record in sim.items
+        if at <= sim.at(IDLE) and getattr(record, "phase", "") != "delete"
+    ]
+    sim.add(rec.Mark(at=sim.at(clean_up), label="clean-up", state="begin"))
+    reconciled(sim, {7200: 0, 9000: 0, 15_000: 200})
+    sim.add(rec.Closed(at=sim.at(IDLE + 1000), reason="interrupted"))
+    assert ("idle-work" in ids(sim)) == wrong
