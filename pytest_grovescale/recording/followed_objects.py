@@ -29,7 +29,7 @@ from .conditions import KEPT_PATHS, WatchSpec
 from .object_cache import ObjectKey
 from .protocol import IncidentSeen, PodsToFollow
 from .record_writer import Ledger
-from .records import Incident, IncidentKind, Request
+from .records import OBJECTS, Incident, IncidentKind, Request
 from .watches import Watch, Watches
 
 _REFUSED_S = 5.0
@@ -237,8 +237,8 @@ def _why(pod: Followed, container: str, times: int) -> str:
     return f"{code}restart {times}"
 
 
-MAX_FOLLOWED = 24
-"""Collections that are followed; a further one is not."""
+MAX_FOLLOWED = 64
+"""Collections that are followed, each with a watch of its own; that a further one is not, the recording says."""
 
 LEASE_FIELDS = ("spec.leaseDurationSeconds",)
 
@@ -264,8 +264,9 @@ class FollowedKinds:
     ``recorder``: its own.
     """
 
-    def __init__(self, watches: Watches, *, operator: str, harness: str, recorder: str) -> None:
+    def __init__(self, watches: Watches, ledger: Ledger, *, operator: str, harness: str, recorder: str) -> None:
         self._watches = watches
+        self._ledger = ledger
         self._operator = operator
         self._harness = harness
         self._recorder = recorder
@@ -275,6 +276,8 @@ class FollowedKinds:
         harness."""
         self._workload: dict[str, set[ObjectKey]] = defaultdict(set)
         self._leases: set[ObjectKey] = set()
+        self._cut: set[str] = set()
+        """What is not followed since there is too much of it: ``collections``, ``Leases``."""
         self._began = False
 
     def begin(self) -> None:
@@ -303,6 +306,7 @@ class FollowedKinds:
             return
         if path not in self._followed:
             if len(self._followed) >= MAX_FOLLOWED:
+                self._not_followed("collections", MAX_FOLLOWED, path)
                 return
             spec = WatchSpec(resource=request.qualified, path=path, fields=KEPT_PATHS)
             self._followed[path] = self._watches.follow(spec)
@@ -311,12 +315,22 @@ class FollowedKinds:
 
     def _lease(self, request: Request, path: str) -> None:
         key = request.namespace, request.name
-        if request.user == self._operator and request.name and key not in self._leases and len(self._leases) < _LEASES:
+        if request.user == self._operator and request.name and key not in self._leases:
+            if len(self._leases) >= _LEASES:
+                self._not_followed("Leases", _LEASES, request.name)
+                return
             self._leases.add(key)
             selector = f"metadata.name={request.name}"
             self._watches.follow(
                 WatchSpec(resource=request.qualified, path=path, field_selector=selector, fields=LEASE_FIELDS)
             )
+
+    def _not_followed(self, what: str, most: int, first: str) -> None:
+        """Say once of a kind that there are more than are followed: what they would show is missing, not zero."""
+        if what not in self._cut:
+            self._cut.add(what)
+            message = f"no more than {most} {what} are followed; findings see nothing of the others, first {first}"
+            self._ledger.failed(OBJECTS, message)
 
     async def settled(self, timeout: float) -> None:
         """Return when the workload is gone, and with it, or to go with their owners, all that the operator has made.

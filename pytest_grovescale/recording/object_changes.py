@@ -117,6 +117,8 @@ class Comparer:
         self._numbers = resource not in ("pods", "secrets")
         self._known: dict[ObjectKey, _Known] = {}
         self._bytes = 0
+        self.full = False
+        """Whether there was an object for which there was no room."""
 
     def forget(self, key: ObjectKey) -> None:
         """Drop an object that is gone."""
@@ -134,6 +136,7 @@ class Comparer:
             self.forget(key)
             known = None
         if known is None and self._bytes >= _BUDGET:
+            self.full = True
             return None
         parts = _parts(data)
         if self._secret:

@@ -255,11 +255,15 @@ class Request(Record, tag="request", frozen=True, kw_only=True):
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
+OBJECTS = "objects"
+"""Source of a `SourceFailed` for objects that are not followed, or not compared, since there are too many."""
+
+
 class SourceFailed(Record, tag="source-failed", frozen=True, kw_only=True):
     """A source of the recording failed; its data is missing, not zero."""
 
     source: str
-    """``audit``, ``cpu``, ``scrape:<target>`` (at each edge of a phase, and between them when it is new),
+    """``audit``, ``cpu``, `OBJECTS`, ``scrape:<target>`` (at each edge of a phase, and between them when it is new),
     ``watch:<id>``, ``pods:<name>`` (events of these pods are missing), ``profile:<process>`` (of the phase before, if
     none is open), ``stacks:<process>``, ``condition:<phase>/<milestone>`` (it raised on an object; the milestone is
     unknown)."""

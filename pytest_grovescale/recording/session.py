@@ -63,6 +63,7 @@ class Session:
         users = config.opened.identities
         self.kinds = FollowedKinds(
             self.watches,
+            self.ledger,
             operator=users.get("operator", ""),
             harness=users.get("harness", ""),
             recorder=users.get(RECORDER, ""),

@@ -20,7 +20,7 @@ from .fieldpath import Projection
 from .object_cache import ObjectKey
 from .object_changes import Comparer, Facts
 from .record_writer import Ledger
-from .records import ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
+from .records import OBJECTS, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
 
 OUTAGE_NS = 1_000_000_000
 """Disconnects longer than this are journaled as a failure of the source while they last, ns."""
@@ -239,10 +239,18 @@ class Watch:
             owner_kind=_kind_of(_owner(owners)),
             controlled=any(owner.get("controller") for owner in owners),
             finalizers=values.get("metadata.finalizers") or [],
-            facts=self._comparer.facts((namespace, name), uid, data, time.time())
-            if self._comparer is not None
-            else None,
+            facts=self._facts((namespace, name), uid, data),
         )
+
+    def _facts(self, key: ObjectKey, uid: str, data: msgspec.Raw) -> Facts | None:
+        if self._comparer is None:
+            return None
+        was_full = self._comparer.full
+        facts = self._comparer.facts(key, uid, data, time.time())
+        if self._comparer.full and not was_full:
+            message = f"there are too many {self.spec.resource}: how those change that came last, findings do not see"
+            self._ledger.failed(OBJECTS, message)
+        return facts
 
     # ---- lists
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_grovescale.recording import object_changes
 from pytest_grovescale.recording.object_changes import Comparer, Facts
 
 KEY = ("t", "a")
@@ -199,3 +200,13 @@ def test_fields_with_credentials(resource: str, part: dict[str, Any], exposed: l
 @given(st.lists(JSON, min_size=1, max_size=6))
 def test_any_status_can_be_searched_for_credentials(contents: list[Any]) -> None:
     assert isinstance(facts(*(version(status=one) for one in contents)).exposed, list)
+
+
+def test_an_object_for_which_there_is_no_room_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_changes, "_BUDGET", 30)
+    comparer = Comparer("cliques.a.io")
+    body = msgspec.Raw(msgspec.json.encode(version(spec={"text": "x" * 40})))
+    assert comparer.facts(("t", "a"), "1", body, NOON) is not None
+    assert not comparer.full
+    assert comparer.facts(("t", "b"), "2", body, NOON) is None
+    assert comparer.full
