@@ -14,6 +14,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from .. import redaction
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from .record_writer import Ledger
@@ -21,6 +22,10 @@ from .records import Request
 from .stalls import PROBES
 
 _CHUNK = 1 << 20
+
+_EXPLAINED = frozenset({400, 403, 413, 422})
+"""Answers whose reason is in their message alone."""
+_LONGEST_MESSAGE = 300
 
 Created = Callable[[Request, str], None]
 
@@ -39,6 +44,8 @@ class _ObjectRef(msgspec.Struct, rename={"group": "apiGroup"}, gc=False):
 
 class _Response(msgspec.Struct, gc=False):
     code: int = 0
+    message: str = ""
+    """The audit log has it at each level (`LogResponseObject`, k8s.io/apiserver/pkg/audit/request.go)."""
 
 
 class _Event(msgspec.Struct, rename="camel", gc=False):
@@ -129,7 +136,14 @@ def _request(event: _Event, at: int) -> Request | None:
         dry_run="dryRun=" in query and bool(parse_qs(query).get("dryRun")),
         unlimited=event.verb == "list" and "limit=" not in query and "resourceVersion=0" not in query.split("&"),
         unselected=event.verb == "watch" and "Selector=" not in query,
+        message=_message(event.response_status, ref.resource),
     )
+
+
+def _message(response: _Response | None, resource: str) -> str:
+    if response is None or response.code not in _EXPLAINED or resource == "secrets":
+        return ""
+    return redaction.text(response.message)[:_LONGEST_MESSAGE]
 
 
 class Tail:

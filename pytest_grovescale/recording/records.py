@@ -248,6 +248,9 @@ class Request(Record, tag="request", frozen=True, kw_only=True):
     """A LIST without a limit, of the newest state rather than the API server's cache (``resourceVersion=0``)."""
     unselected: bool = False
     """A WATCH without a label or field selector; recordings made before this field do not say it."""
+    message: str = ""
+    """Why a request was refused that no retry mends (400, 403, 413, 422), in the API server's words, redacted and cut;
+    empty for Secrets, and in recordings made before this field."""
 
     @property
     def qualified(self) -> str:

@@ -75,6 +75,8 @@ class Sent(NamedTuple):
     what: str
     """Verb and resource: ``update podcliques.grove.io/status``."""
     object: ObjectId
+    message: str
+    """Why it was refused, in the API server's words; mostly empty."""
 
     @property
     def refused(self) -> bool:
@@ -112,6 +114,7 @@ def requests_read(requests: Sequence[Request], offset: Callable[[int], int]) -> 
                 one.path,
                 what,
                 (namespace, name),
+                one.message,
             )
         )
     return found

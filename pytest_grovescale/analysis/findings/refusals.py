@@ -16,7 +16,7 @@ tenth of all on, where not half as many requests were refused, and never beside 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
@@ -25,6 +25,7 @@ from ..result import Finding
 from .evidence import ObjectId, Sent, shown
 from .observed import Observed
 from .observed_requests import is_for_objects
+from .stall_causes import BEING_TERMINATED, meaning
 
 ID = "refused-requests"
 
@@ -59,17 +60,6 @@ _ON_ONE = 0.9
 """Share of conflicts on one object from which on it is the reason."""
 _SHOWN = 3
 
-_MEANING = {
-    400: "bad request",
-    401: "not authenticated",
-    403: "a right is missing",
-    409: "it exists already",
-    413: "too large",
-    422: "invalid",
-    429: "too many requests",
-    500: "error of the server",
-}
-
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of refusal that repeats, and for retries without a growing delay."""
@@ -80,7 +70,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _conflicts(seen, conflicts)
     known = {*conflicts, *(twice := list(_made_twice(seen, refused)))}
     yield from _lagging(twice)
-    others = Counter((one.what, one.code) for one in refused if one not in known)
+    left = [one for one in refused if one not in known]
+    yield from _of_namespaces_that_go([one for one in left if BEING_TERMINATED in one.message])
+    left = [one for one in left if BEING_TERMINATED not in one.message]
+    others = Counter((one.what, one.code) for one in left)
+    reasons: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
+    for one in left:
+        reasons[one.code][meaning(one), one.message] += 1
     asked = Counter(one.what for one in sent)
     by_code: dict[int, Counter[str]] = defaultdict(Counter)
     for (what, code), number in others.items():
@@ -88,20 +84,34 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if unfilled or (number >= _LEAST and (code in _WRONG or number >= _SHARE * asked[what])):
             by_code[code][what] = number
     for code, kinds in sorted(by_code.items(), key=lambda one: -one[1].total()):
-        meaning = f" ({_MEANING[code]})" if code in _MEANING else ""
+        (reason, message), _ = reasons[code].most_common(1)[0]
+        reason = f" ({reason})" if reason else ""
         shown = kinds.most_common(_SHOWN)
         what = " and ".join(filter(None, [", ".join(name for name, _ in shown[:-1]), shown[-1][0]]))
         more = f" and {len(kinds) - len(shown)} more" if len(kinds) > len(shown) else ""
         yield Finding(
             id=ID,
             severity="defect" if code in _WRONG else "waste",
-            text=f"{what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{meaning}"
-            f" {kinds.total():,} times",
+            text=f"{what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{reason} {kinds.total():,} times",
+            evidence=(f"the API server said: {message}",) if message else (),
             check='error_ratio(kind="persistent")',
         )
     yield from _retries([one for one in refused if not _is_conflict(one)])
     yield from _errors(seen)
     yield from _given_up(seen)
+
+
+def _of_namespaces_that_go(refused: Sequence[Sent]) -> Iterator[Finding]:
+    """Yield what was to be made in a namespace that was being deleted: each object may be tried once, or twice."""
+    number = len(refused)
+    if number >= _LEAST:
+        objects = len({one.object for one in refused if one.name}) + sum(not one.name for one in refused)
+        yield Finding(
+            id=ID,
+            severity="note" if number <= _FEW * objects else "waste",
+            text=f"the operator tried {number:,} times to make {objects:,} objects in namespaces that were being"
+            f" deleted ({refused[0].what} for instance)",
+        )
 
 
 def _given_up(seen: Observed) -> Iterator[Finding]:

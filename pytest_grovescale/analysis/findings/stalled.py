@@ -6,11 +6,15 @@ controller that watches what it writes reconciles after each write; a value that
 random name, the order of a map) never lets it come to rest.
 (https://kubernetes.io/docs/concepts/architecture/controller/#controller-pattern)
 
-A finalizer that the operator does not take away ends no deletion; its objects are counted, by finalizer.
+A finalizer that the operator does not take away ends no deletion; its objects are counted, by finalizer. Where the
+operator does next to nothing, `stall_causes` looks for what came before.
 
 No false alarm: only phases with a milestone that was not reached, and in them five seconds or more without any change
 by anyone else, or any object that the operator makes or deletes. Asking over and over counts in the second half, when
-earlier work is done. Rules of their own name a controller that is missing, and requests that are refused.
+earlier work is done. A cause is a defect where a write was refused and not sent again within the stall, where an
+object that was asked for came and was not asked for again, and where some objects of a kind had nothing done for them;
+what is merely not there, or not Ready, is a note, since the test may have left it out. A rule of its own names a
+controller that is missing.
 """
 
 from __future__ import annotations
@@ -19,10 +23,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..result import Finding
-from .evidence import FOREIGN_FINALIZERS, ObjectId, Window
+from . import operator_log
+from .evidence import ObjectId, Window
 from .left_behind import kept_by_owners
 from .observed import Observed
 from .observed_requests import is_for_objects
+from .stall_causes import cause, of_kubernetes
 
 ID = "stalled"
 
@@ -78,17 +84,28 @@ def _finding(seen: Observed, window: Window) -> Finding:
         (life.resource, name)
         for lives in seen.lives.values()
         for life in lives
-        if life.exists(window.end) and life.deleting(window.start) and seen.own_updates(life)
+        if life.exists(window.end) and life.deleting(window.start)
+        if seen.own_updates(life) or (seen.made_by_operator(life) and life.events[0].finalizers)
         # It may rightly wait for children that are being deleted; the garbage collector deletes them after it.
         if not any(one.exists(window.end) and one.deleting(window.end) for one in seen.children.get(life.uid, ()))
         for name in life.finalizers_at(window.end)
-        if name not in FOREIGN_FINALIZERS
+        if not of_kubernetes(name)
     )
     if held:
         (resource, name), number = held.most_common(1)[0]
         let_go = sum((life.gone_at() or window.end) < window.end for life in seen.lives[resource])
         if let_go:
             evidence.append(f"{let_go:,} others were let go")
+        stay = Counter(
+            child.resource
+            for life in seen.lives[resource]
+            if life.exists(window.end) and life.deleting(window.start)
+            for child in seen.below(life)
+            if child.stays(window.end)
+        )
+        if stay:
+            below = ", ".join(f"{children:,} {of}" for of, children in stay.most_common(3))
+            evidence.append(f"below them {below} were not deleted")
         return Finding(
             id=ID,
             severity="defect",
@@ -103,7 +120,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
             id=ID,
             severity="defect",
             text=f"{stall}: {failed.total():,} of {reconciled.total():,} reconciles ended in an error{asked}",
-            evidence=(*evidence, "the operator's log says which: grovescale show -v has its last lines"),
+            evidence=(*evidence, *_why_failed(seen, window)),
             check='error_ratio(kind="persistent")',
         )
     half = window._replace(start=(window.start + window.end) // 2)
@@ -115,12 +132,24 @@ def _finding(seen: Observed, window: Window) -> Finding:
                 3
             )
         )
+        known = cause(seen, window)
         return Finding(
             id=ID,
-            severity="waste",
-            text=f"{stall}: the operator went on and changed nothing: {asked or often}",
-            evidence=tuple(evidence) if asked or failed else (),
+            severity="defect" if known is not None and known.severity == "defect" else "waste",
+            text=f"{stall}: the operator went on and changed nothing: {asked or often}"
+            + (f"; {known.text}" if known is not None else ""),
+            evidence=(*(evidence if asked or failed else ()), *(known.evidence if known is not None else ())),
             check="hot_loop()",
+        )
+    if (known := cause(seen, window)) is not None:
+        return Finding(
+            id=ID,
+            severity=known.severity,
+            text=f"{stall}: {known.text}",
+            evidence=(
+                *known.evidence,
+                f"in that time the operator sent {len(sent):,} requests, and made {reconciled.total():,} reconciles",
+            ),
         )
     return Finding(
         id=ID,
@@ -129,6 +158,18 @@ def _finding(seen: Observed, window: Window) -> Finding:
         " it waits for something, or has missed an event",
         evidence=tuple(evidence),
     )
+
+
+def _why_failed(seen: Observed, window: Window) -> Iterator[str]:
+    """Yield what the recording has of why reconciles fail: a cause that requests show, and the most frequent error."""
+    if (known := cause(seen, window)) is not None:
+        yield known.text
+        yield from known.evidence
+    error = next((mark for mark in seen.contents.marks if mark.label == operator_log.ERRORS), None)
+    if error is not None:
+        yield f"the operator logged most often, {error.count:,} times: {operator_log.message(error.detail)}"
+    else:
+        yield "the operator's log says which: grovescale show -v has its last lines"
 
 
 def _changes(seen: Observed, window: Window, objects: set[tuple[str, ObjectId]]) -> str:

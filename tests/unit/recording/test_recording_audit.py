@@ -79,6 +79,23 @@ def test_who_is_impersonated_is_who_acts() -> None:
     assert found.user == "operator"
 
 
+@pytest.mark.parametrize(
+    ("code", "resource", "message", "kept"),
+    [
+        (422, "services", "spec.ports: Required value", "spec.ports: Required value"),
+        (403, "services", "token=abcdefghijklmnop1234", "token=[redacted]"),
+        (422, "services", "x" * 1000, "x" * 300),
+        (422, "secrets", "data: Invalid value", ""),
+        (409, "services", "the object has been modified", ""),
+    ],
+)
+def test_why_a_request_is_refused_that_no_retry_mends(code: int, resource: str, message: str, kept: str) -> None:
+    ref = {**EVENT["objectRef"], "resource": resource}
+    found = parse(line(responseStatus={"code": code, "message": message}, objectRef=ref), 1)
+    assert found is not None
+    assert found.message == kept
+
+
 def test_stages() -> None:
     assert parse(line(stage="RequestReceived"), 1) is None
     started = parse(line(stage="ResponseStarted"), 1)

@@ -1,0 +1,222 @@
+"""Why a phase stalls: the request that failed, the object that is missing, what the operator has not looked at.
+
+That pods do not come is the consequence; what came before it in the recording is the cause. In the order of how much
+they explain: a write that was refused and not sent again; an object that was asked for, came later, and was not asked
+for again; one that is not there; objects of the workload that the operator has done nothing for; pods that do not
+become Ready.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import NamedTuple
+
+from ...recording.conditions import READY_PATH
+from ..result import SEVERITIES, Severity
+from .evidence import FOREIGN_FINALIZERS, Life, ObjectId, Sent, Window, shown
+from .observed import LEAST_STALL_S, Observed
+
+_WRONG = frozenset({400, 403, 413, 422})
+_MEANING = {
+    400: "bad request",
+    401: "not authenticated",
+    403: "forbidden",
+    409: "it exists already",
+    413: "too large",
+    422: "invalid",
+    429: "too many requests",
+    500: "error of the server",
+}
+BEING_TERMINATED = "being terminated"
+"""What the API server's message has for a namespace that is being deleted."""
+_LIMITS_OF_OTHERS = (
+    (BEING_TERMINATED, "its namespace is being deleted"),
+    ("exceeded quota", "a quota is used up"),
+    ("admission webhook", "an admission webhook denied it"),
+    ("PodSecurity", "the namespace's pod security level denied it"),
+)
+"""What the API server's message has → why a request was refused, though there was a right to it."""
+_RIGHT = " cannot "
+_SHOWN = 3
+_TRIES = 5
+"""Creations of what exists already from which on the operator does not take it for its own."""
+_LEAST, _FEW = 5, 0.2
+"""Objects of a kind, and the share of them with nothing done, from which and up to which they are the odd ones."""
+
+
+class Cause(NamedTuple):
+    """Why a phase stalls."""
+
+    text: str
+    severity: Severity
+    evidence: Sequence[str] = ()
+
+
+def meaning(one: Sent) -> str:
+    """Return why a request was refused, in words; empty where its code does not say."""
+    for words, why in _LIMITS_OF_OTHERS:
+        if words in one.message:
+            return why
+    if one.code == HTTPStatus.FORBIDDEN and (not one.message or _RIGHT in one.message):
+        return "a right is missing"
+    if one.code == HTTPStatus.CONFLICT and one.verb != "create":
+        return "a conflict"
+    return _MEANING.get(one.code, "")
+
+
+def of_kubernetes(finalizer: str) -> bool:
+    """Return whether a finalizer is one that Kubernetes' own controllers take away."""
+    domain = finalizer.partition("/")[0]
+    return finalizer in FOREIGN_FINALIZERS or domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+
+
+def cause(seen: Observed, window: Window) -> Cause | None:
+    """Return what explains most why nothing goes on in a time; None where the recording does not show it."""
+    start = next((span.start for span in seen.spans if span.phase.name == window.phase), window.start)
+    sent = seen.requests_in(start, window.end)
+    found = [one for rule in (_asked_for, _not_looked_at, _lost) for one in rule(seen, window, sent)]
+    return min([*found, *_not_ready(seen, window)], key=lambda one: SEVERITIES.index(one.severity), default=None)
+
+
+def _lost(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
+    """Yield the writes that were refused and had not succeeded by the end, most objects first."""
+    open_: dict[tuple[str, str, ObjectId], list[Sent]] = {}
+    for one in sent:
+        if one.verb not in ("create", "update", "patch", "delete"):
+            continue
+        # What an update did not do, a patch may.
+        key = "create" if one.verb == "create" else one.subresource, one.resource, one.object
+        if one.changes:
+            open_.pop(key, None)
+        elif one.refused and one.code != HTTPStatus.NOT_FOUND and not _has_it(seen, one):
+            open_.setdefault(key, []).append(one)
+    kinds: dict[tuple[str, int], list[list[Sent]]] = defaultdict(list)
+    for tries in open_.values():
+        kinds[tries[-1].what, tries[-1].code].append(tries)
+    for (what, code), found in sorted(kinds.items(), key=lambda one: (one[0][1] == HTTPStatus.CONFLICT, -len(one[1]))):
+        last = max((tries[-1] for tries in found), key=lambda one: one.completed)
+        why = f" ({said})" if (said := meaning(last)) else ""
+        number = sum(map(len, found))
+        quiet_s = (window.end - last.completed) / 1e9
+        again = quiet_s < LEAST_STALL_S
+        of = shown(last.object) if len(found) == 1 else f"for {len(found):,} objects, {shown(last.object)} for instance"
+        maker = f", made by {by}" if code == HTTPStatus.CONFLICT and (by := _maker(seen, last)) else ""
+        # What the test injects, `fault_recovery` judges. After a conflict there may be nothing left to write, and what
+        # exists already may be as it should be; a few tries that nothing mends, or none after a failure, are no matter
+        # of taste.
+        excused = bool(seen.faults.windows) or BEING_TERMINATED in last.message
+        excused |= code == HTTPStatus.CONFLICT and (last.verb != "create" or max(map(len, found)) < _TRIES)
+        yield Cause(
+            f"{what} {of}".rstrip() + f" was answered {code}{why}{maker} {number:,} time{'s' * (number != 1)}, and "
+            + ("never went through" if again else f"not sent again for {quiet_s:.0f} s"),
+            "note" if excused or (again and code not in _WRONG) else "defect",
+            (f"the API server said: {last.message}",) if last.message else (),
+        )  # fmt: skip
+
+
+def _has_it(seen: Observed, one: Sent) -> bool:
+    """Return whether the operator was refused to make what it had made itself."""
+    return one.verb == "create" and one.code == HTTPStatus.CONFLICT and one.object in seen.made.get(one.resource, ())
+
+
+def _maker(seen: Observed, one: Sent) -> str:
+    """Return who made the object that a request names; empty where the log does not show it."""
+    writes = seen.writes_by_object.get((one.resource, one.object), ())
+    return next((seen.role(other.user) for other in writes if other.code == HTTPStatus.CREATED), "")
+
+
+def _asked_for(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
+    """Yield objects that the operator asked for and that were not there: those that came later first."""
+    asks: dict[tuple[str, ObjectId], list[Sent]] = defaultdict(list)
+    for one in sent:
+        if one.verb == "get" and not one.subresource and one.name:
+            asks[one.resource, one.object].append(one)
+    came: list[tuple[Sent, float]] = []
+    absent: Counter[tuple[str, ObjectId]] = Counter()
+    for (resource, of), tries in asks.items():
+        last = tries[-1]
+        if last.code != HTTPStatus.NOT_FOUND or of in seen.made.get(resource, ()):
+            continue
+        watched = resource in seen.watched_by_operator  # its cache has it then
+        lives = seen.of_name.get((resource, of), ())
+        made = [life.begun for life in lives]
+        made += [
+            one.completed
+            for one in seen.writes_by_object.get((resource, of), ())
+            if one.code == HTTPStatus.CREATED and not one.subresource
+        ]
+        if later := [at for at in made if last.completed < at < window.end - LEAST_STALL_S * 1e9]:
+            came += [] if watched else [(last, (min(later) - last.completed) / 1e9)]
+        elif not made:
+            absent[resource, of] = len(tries)
+    if came:
+        (last, seconds), number = came[0], len(came)
+        more = f" and {number - 1:,} more" if number > 1 else ""
+        yield Cause(
+            f"the operator asked for {last.resource} {shown(last.object)}{more}, which came {seconds:.1f} s later, and"
+            " did not look again, nor does it watch them",
+            "defect",
+        )
+    if absent:
+        (resource, of), tries_ = absent.most_common(1)[0]
+        number = len(absent)
+        more = f" and {number - 1:,} more" if number > 1 else ""
+        yield Cause(
+            f"the operator waits for {resource} {shown(of)}{more}, which does not exist (asked for {tries_:,}"
+            f" time{'s' * (tries_ != 1)})",
+            "note",
+        )
+
+
+def _not_looked_at(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
+    """Yield the kind of the workload of whose objects the operator has done nothing for some, or for all."""
+    applied: dict[str, list[Life]] = defaultdict(list)
+    for one in seen.by_harness(seen.begin, window.end):
+        if one.code == HTTPStatus.CREATED:
+            for life in seen.of_name.get((one.resource, one.object), ()):
+                if life.stays(window.end):
+                    applied[one.resource].append(life)
+    watches = seen.watched_by_operator
+    if watches and applied and not watches.intersection(applied):
+        resource = max(applied, key=lambda of: len(applied[of]))
+        if not any(one.resource in applied for one in seen.requests):
+            yield Cause(
+                f"the operator does not watch {' or '.join(sorted(applied))}, of which the test made"
+                f" {len(applied[resource]):,}, and has not asked for any",
+                "defect",
+            )
+        return
+    named = {(one.resource, one.object) for one in seen.requests}
+    for resource, lives in sorted(applied.items(), key=lambda one: -len(one[1])):
+        if resource not in watches and resource not in seen.status_written:
+            continue
+        left = [
+            life
+            for life in lives
+            if (resource, life.object) not in named and not any(map(seen.made_by_operator, seen.below(life)))
+        ]
+        if left and (len(left) < len(lives) or not sent):
+            odd = len(lives) >= _LEAST and len(left) <= _FEW * len(lives)
+            names = ", ".join(life.name for life in left[:_SHOWN])
+            yield Cause(
+                f"for {len(left):,} of {len(lives):,} {resource} the operator has sent no request, {names} for"
+                " instance: it has missed them, or their reconciles end without a word",
+                "defect" if odd else "note",
+            )
+            return
+
+
+def _not_ready(seen: Observed, window: Window) -> Iterator[Cause]:
+    """Yield the pods that the operator made and that are not Ready: what it waits for comes from others."""
+    pods = [pod for pod in seen.lives.get("pods", ()) if pod.stays(window.end) and seen.made_by_operator(pod)]
+    waiting = [pod for pod in pods if pod.field(READY_PATH, window.end) != "True"]
+    if waiting and any(pod.ready is not None for pod in pods):
+        phases = Counter(str(pod.field("status.phase", window.end) or "no phase") for pod in waiting)
+        states = ", ".join(f"{number:,} {phase}" for phase, number in phases.most_common())
+        yield Cause(
+            f"it waits for {len(waiting):,} of {len(pods):,} pods that are not Ready ({states}), {waiting[0].name} for"
+            " instance",
+            "note",
+        )

@@ -1,0 +1,199 @@
+"""Why a phase stalls: the sentence has the cause, and a sound operator that waits has no defect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.result import Finding
+from pytest_grovescale.recording import records as rec
+
+from .simulated import PODS, READY, Simulation, pods
+from .test_findings import found, ids, settled
+from .test_findings_objects import CLIQUES, clique, shown
+
+WATCH: dict[str, Any] = {"verb": "watch", "resource": "cliques", "group": "a.io", "stage": "ResponseStarted"}
+APPLY: dict[str, Any] = {
+    "user": "harness",
+    "verb": "create",
+    "resource": "cliques",
+    "group": "a.io",
+    "namespace": "t",
+    "code": 201,
+}
+SERVICE: dict[str, Any] = {"verb": "create", "resource": "services", "namespace": "t", "name": "s"}
+SETTINGS: dict[str, Any] = {"resource": "configmaps", "namespace": "t", "name": "settings"}
+
+
+def stall(*steps: Callable[[Simulation], None], cliques: int = 0, watches: bool = True) -> Finding:
+    """What is found in a phase in which nothing happens after 1 s, until it ends at 12 s."""
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.watch(CLIQUES, 5)
+    if watches:
+        sim.request(10, **WATCH)
+    sim.phase("deploy", 100, 12_000, "timeout", made=pods(5))
+    sim.request(150, user="harness", verb="create", resource="cliques", group="b.io", namespace="t", name="x", code=201)
+    for number in range(cliques):
+        sim.request(160, **APPLY, name=f"c-{number}")
+        shown(sim, f"c-{number}", 170, "added", owner="")
+    for step in steps:
+        step(sim)
+    (one,) = [one for one in analyse(sim.records()).findings if one.id == "stalled"]
+    return one
+
+
+def refused(times: int = 1, **parts: Any) -> Callable[[Simulation], None]:
+    def add(sim: Simulation) -> None:
+        for number in range(times):
+            sim.request(500 + number * 20, **{**SERVICE, "code": 422, **parts})
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("parts", "times", "severity", "words"),
+    [
+        ({"message": "spec.ports: Required"}, 1, "defect", "create services t/s was answered 422 (invalid) 1 time"),
+        ({"code": 500}, 1, "defect", "answered 500 (error of the server) 1 time, and not sent again for 11 s"),
+        ({"code": 403, "message": 'User "op" cannot create'}, 2, "defect", "403 (a right is missing) 2 times"),
+        ({"code": 403, "message": "exceeded quota: q"}, 2, "defect", "403 (a quota is used up) 2 times"),
+        ({"code": 403, "message": "because it is being terminated"}, 2, "note", "its namespace is being deleted"),
+        # It may be as it should be; who tries again does not take it for its own.
+        ({"code": 409}, 1, "note", "409 (it exists already) 1 time"),
+        ({"code": 409}, 6, "defect", "409 (it exists already) 6 times"),
+        ({"code": 409, "verb": "update"}, 6, "note", "409 (a conflict) 6 times"),
+    ],
+)  # fmt: skip
+def test_a_request_that_was_refused(parts: dict[str, Any], times: int, severity: str, words: str) -> None:
+    one = stall(refused(times, **parts))
+    assert (one.severity, words in one.text) == (severity, True), one.text
+    assert any("said" in line for line in one.evidence) == ("message" in parts)
+
+
+@pytest.mark.parametrize("how", ["again", "own", "gone"])
+def test_a_refusal_that_is_no_cause(how: str) -> None:
+    def mended(sim: Simulation) -> None:
+        if how == "again":
+            sim.request(900, **SERVICE, code=201)
+
+    def before(sim: Simulation) -> None:
+        if how == "own":
+            sim.request(300, **SERVICE, code=201)
+
+    code = {"again": 500, "own": 409, "gone": 404}[how]
+    verb = "delete" if how == "gone" else "create"
+    one = stall(before, refused(code=code, verb=verb), mended)
+    assert "answered" not in one.text
+    assert one.severity == "note"
+
+
+def asks(sim: Simulation) -> None:
+    sim.request(500, verb="get", **SETTINGS, code=404)
+
+
+def comes(sim: Simulation) -> None:
+    sim.request(2000, user="kwok", verb="create", **SETTINGS, code=201)
+
+
+def test_what_came_after_it_was_asked_for() -> None:
+    one = stall(asks, comes)
+    assert one.severity == "defect"
+    assert "configmaps t/settings, which came 1.5 s later" in one.text
+
+
+def test_what_is_not_there_may_be_the_tests_matter() -> None:
+    one = stall(asks)
+    assert one.severity == "note"
+    assert "waits for configmaps t/settings" in one.text
+
+
+def test_what_a_watch_shows_need_not_be_asked_for_again() -> None:
+    def watches(sim: Simulation) -> None:
+        sim.request(20, verb="watch", resource="configmaps", stage="ResponseStarted")
+
+    one = stall(watches, asks, comes)
+    assert one.severity == "note"
+    assert "look again" not in one.text
+
+
+@pytest.mark.parametrize(("left", "severity"), [(1, "defect"), (3, "note"), (0, "note")])
+def test_objects_that_nothing_was_done_for(left: int, severity: str) -> None:
+    def served(sim: Simulation) -> None:
+        for number in range(left, 6):
+            sim.request(
+                400, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t",
+                name=f"c-{number}",
+            )  # fmt: skip
+
+    one = stall(served, cliques=6)
+    assert one.severity == severity
+    assert (f"for {left} of 6 cliques.a.io" in one.text) == bool(left)
+
+
+def test_a_kind_of_the_workload_that_is_not_watched() -> None:
+    def others(sim: Simulation) -> None:
+        sim.request(20, verb="watch", resource="widgets", stage="ResponseStarted")
+
+    one = stall(others, cliques=6, watches=False)
+    assert one.severity == "defect"
+    assert "does not watch cliques.a.io" in one.text
+
+
+def test_pods_that_do_not_become_ready_are_named() -> None:
+    def starts(sim: Simulation) -> None:
+        for number in range(3):
+            sim.write(PODS, f"p-{number}", 300, verb="create", fields={"status.phase": "Pending"})
+        sim.write(PODS, "p-0", 400, verb="patch", user="kwok", subresource="status", fields={READY: "True"})
+
+    one = stall(starts)
+    assert one.severity == "note"
+    assert "2 of 3 pods" in one.text
+
+
+@pytest.mark.parametrize(
+    ("finalizer", "held"), [("a.io/keep", True), ("kubernetes.io/pvc-protection", False), ("orphan", False)]
+)
+def test_a_finalizer_that_the_operator_made_its_objects_with(finalizer: str, held: bool) -> None:
+    def deleted(sim: Simulation) -> None:
+        clique(sim, "own", 300, finalizers=(finalizer,))
+        shown(sim, "own", 900, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+
+    one = stall(deleted)
+    assert (one.severity == "defect") == held
+    assert (f"wait for their finalizer {finalizer}" in one.text) == held
+
+
+def test_why_reconciles_fail_is_in_the_evidence() -> None:
+    def fails(sim: Simulation) -> None:
+        for ms, count in ((3000, 0), (11_000, 20)):
+            sim.scrape(ms, {'controller_runtime_reconcile_total{controller="a",result="error"}': count})
+        sim.add(rec.Mark(at=sim.at(11_500), label="log-errors", count=20, detail="ERROR: no such zone"))
+
+    one = stall(refused(), fails)
+    assert "create services t/s was answered 422 (invalid)" in one.evidence[-2]
+    assert one.evidence[-1].endswith("20 times: no such zone")
+
+
+@pytest.mark.parametrize(
+    ("message", "times", "objects", "wrong", "words"),
+    [
+        ('User "op" cannot create resource', 6, 6, True, "a right is missing"),
+        ("exceeded quota: q, requested: pods=1", 6, 6, True, "a quota is used up"),
+        ("", 6, 6, True, "a right is missing"),
+        ("namespace t because it is being terminated", 6, 6, False, ""),
+        ("namespace t because it is being terminated", 24, 6, True, "in namespaces that were being deleted"),
+    ],
+)
+def test_why_a_request_is_forbidden(message: str, times: int, objects: int, wrong: bool, words: str) -> None:
+    sim = settled()
+    for number in range(times):
+        sim.request(
+            300 + 40 * number * number, verb="create", resource="services", namespace="t", name=f"s-{number % objects}",
+            code=403, message=message,
+        )  # fmt: skip
+    assert ("refused-requests" in ids(sim)) == wrong
+    assert any(words in one.text for one in found(sim)) == wrong
