@@ -88,6 +88,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: tuple[str, ...] = ()
     check: str = ""
     """The check that would enforce it, as in code: ``noop_writes(max=0)``; empty: none does."""
+    explains: tuple[Finding, ...] = ()
+    """What other rules found of the same cause: consequences of it, or the same in more general words."""
+
+    @property
+    def all(self) -> tuple[Finding, ...]:
+        """Itself, and what it explains."""
+        return self, *self.explains
 
 
 class WatchResult(msgspec.Struct, frozen=True, kw_only=True):

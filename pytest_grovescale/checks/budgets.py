@@ -29,7 +29,8 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ..analysis.findings import may_have_findings, ordered
+from ..analysis.findings import may_have_findings
+from ..analysis.findings.grouping import by_severity, joined
 from ..analysis.result import CheckResult, Finding, Severity, TestResult
 from ..definitions import Mistakes, load, where
 from ..errors import DefinitionError, UsageError
@@ -214,6 +215,7 @@ _DEFAULTS: tuple[tuple[Check, Severity], ...] = (
 )
 
 _EVIDENCE = 5
+_FAMILY = re.compile(r'family="([^"]+)"')
 
 
 def ids() -> list[str]:
@@ -237,8 +239,20 @@ def with_defaults(
         if tag_of(check) not in declared and _id(check) not in test.findings_off:
             judged = judge(check)
             if judged.verdict == "fail":
-                found.append(_finding(judged, check, severity_of(check) or severity))
-    return msgspec.structs.replace(test, findings=ordered(found))
+                _add(found, _finding(judged, check, severity_of(check) or severity))
+    return msgspec.structs.replace(test, findings=by_severity(found))
+
+
+def _add(found: list[Finding], judged: Finding) -> None:
+    """Add a failed check's finding: to the first that this check would enforce, which says more, else as one more."""
+    alike = [one for one in found if _name(one.check) == _name(judged.check) and one.severity != "note"]
+    families = {family for one in alike for family in _FAMILY.findall(one.check)}
+    # A check of all families says more than findings of some of them.
+    others = {line.partition(":")[0] for line in judged.evidence if families and not line.startswith(" ")} - families
+    if alike and not others:
+        found[found.index(alike[0])] = joined(alike[0], [judged])
+    else:
+        found.append(judged)
 
 
 def _finding(judged: CheckResult, check: Check, severity: Severity) -> Finding:

@@ -29,12 +29,14 @@ def lines(test: TestResult, most: int = MAIN) -> Iterator[Block]:
 
 
 def in_words(finding: Finding) -> str:
-    """Return a finding in one line: ``defect: 60 services … (left-behind)``."""
-    return f"{finding.severity}: {finding.text} ({finding.id})"
+    """Return a finding in one line, with the rules that met the same: ``defect: 60 services … (left-behind)``."""
+    others = sorted({one.id for one in finding.explains} - {finding.id})
+    also = f"; also seen by {', '.join(others)}" if others else ""
+    return f"{finding.severity}: {finding.text} ({finding.id}{also})"
 
 
 def findings(test: TestResult) -> Iterator[Block]:
-    """Yield all findings with their evidence and the check that enforces each; nothing without any."""
+    """Yield all findings with evidence, what each explains, and the check that enforces it; nothing without any."""
     if test.findings:
         yield Heading(f"Findings: {sums(test.findings)}")
     elif test.findings_off or test.findings_limited:
@@ -47,6 +49,10 @@ def _all(test: TestResult) -> Iterator[Block]:
         yield Item(in_words(one), TONES[one.severity])
         for part in one.evidence:
             yield Item(part, level=1)
+        for other in one.explains:
+            yield Item(f"explains: {other.text} ({other.id})", level=1)
+            for part in other.evidence:
+                yield Item(part, "quiet", level=2)
         if one.check:
             yield Item(f"enforced by {one.check}", "quiet", level=1)
     yield from not_looked_for(test)

@@ -29,6 +29,7 @@ from ..definitions import load, where
 from ..errors import DefinitionError, NotMeasuredError
 from ..report import document as report
 from ..report.document import Block, Column, Gap, Item, Line, Table
+from ..report.findings_table import in_words
 from ..report.format import count
 
 EXPECTED = Path(__file__).with_name("defect_matrix.yaml")
@@ -332,7 +333,8 @@ def findings_cell(matrix: Matrix, defect: str, test: TestResult) -> Cell:
     expected, why = matrix.expected(defect, FINDINGS)
     severe = [one for one in test.findings if one.severity != "note"]
     wanted = set(matrix.defects[defect].finds) if defect in matrix.defects else set()
-    found = bool(severe) and wanted <= {one.id for one in severe}
+    by_rules = {each.id for one in severe for each in one.all if each.severity != "note"}
+    found = bool(severe) and wanted <= by_rules
     return Cell(
         defect=defect,
         check=FINDINGS,
@@ -340,7 +342,7 @@ def findings_cell(matrix: Matrix, defect: str, test: TestResult) -> Cell:
         why=why,
         said="fail" if found else "pass",
         asked=FINDINGS,
-        text="; ".join(f"{one.severity}: {one.text} ({one.id})" for one in severe) or "nothing was found",
+        text="; ".join(map(in_words, severe)) or "nothing was found",
     )
 
 

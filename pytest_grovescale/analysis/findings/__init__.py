@@ -1,19 +1,20 @@
 """Findings: what is wrong with the operator, by its recording alone, without a declared bound.
 
 A rule is a module here: its docstring has the reason, its source, and why it raises no false alarm; `ID` names it; and
-`findings` yields what it found. Rules are pure, and read a recording through `observed.Observed`.
+`findings` yields what it found. Rules are pure, and read a recording through `observed.Observed`; `grouping` puts what
+they found in order, and together what has one cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
 import msgspec
 
 from ..api_faults import ApiFaults
 from ..recording_index import Contents
-from ..result import SEVERITIES, Finding, TestResult
+from ..result import Finding, TestResult
 from ..run_metrics import WINDOW
 from . import (
     amplification,
@@ -50,6 +51,7 @@ from . import (
     workers,
     wrong_units,
 )
+from .grouping import grouped
 from .idle_windows import idle_windows_of
 from .observed import Observed
 
@@ -90,7 +92,7 @@ _MODULES = (
     needless_reads,
     housekeeping,
 )
-"""Of equal severity, findings stand in this order."""
+"""Of equal severity and aspect, findings stand in this order; see `grouping`."""
 
 _OF_COST = (
     churn,
@@ -125,7 +127,7 @@ def with_findings(contents: Contents, test: TestResult, faults: ApiFaults, *, ru
     if not rules:
         return seen.test
     of_cost = {module.ID for module in _OF_COST}
-    found = ordered(
+    found = grouped(
         one
         for name, rule in RULES.items()
         if name not in test.findings_off
@@ -140,8 +142,3 @@ def with_findings(contents: Contents, test: TestResult, faults: ApiFaults, *, ru
 def may_have_findings(test: TestResult) -> bool:
     """Return whether a test shows anything of the operator: no profiling pass, and no others on its cluster."""
     return bool(test.phases) and not test.profiled and not test.disturbed
-
-
-def ordered(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings, the most severe first."""
-    return tuple(sorted(found, key=lambda one: SEVERITIES.index(one.severity)))

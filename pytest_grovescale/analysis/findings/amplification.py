@@ -34,6 +34,7 @@ from ..reconciles import is_of, objects_of
 from ..result import Finding
 from ..run_metrics import WINDOW
 from .evidence import ObjectId, Touch
+from .grouping import About, Aspect, Found
 from .noop_work import by_controller, caused_by_triggers, triggered_itself
 from .observed import QUIET_NS, Observed
 
@@ -116,9 +117,10 @@ def _woken(seen: Observed) -> Iterator[Finding]:
         ordered = sorted(woken.items(), key=lambda one: -one[1][0])
         named = ", ".join(f"{count:,} of {controller}, not {asked:,.0f}" for controller, (count, asked) in ordered)
         controller, (_, asked) = ordered[0]
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT, times=[(span.start, span.end)]),
             text=f"{triggers:,} no-op trigger{'s' * (triggers != 1)} in {span.phase.name} made more reconciles than one"
             f" for each object: {named}",
             check=f'reconciles("{span.phase.name}", "{controller}", max={asked:.0f})',
@@ -139,9 +141,10 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
                 continue
             worst = (
                 count,
-                Finding(
+                Found(
                     id=ID,
                     severity="waste",
+                    about=About(aspect=Aspect.AMOUNT, times=[(touch.start, touch.end)]),
                     text=f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
                     f" are {len(there):,}, and it has to do with {own:,} of them",
                     evidence=(f"{touch.life.name}, while nothing else changed",),
@@ -200,9 +203,10 @@ def _out_of_proportion(seen: Observed) -> Iterator[Finding]:
             if per_change > _PER_CHANGE and asked > _PER_EXISTING * existing and (not worst or per_change > worst[0]):
                 worst = (
                     per_change,
-                    Finding(
+                    Found(
                         id=ID,
                         severity="waste",
+                        about=About(aspect=Aspect.AMOUNT, times=[(span.start, span.end)]),
                         text=f"each change of an object in {span.phase.name} made {per_change:.3g} reconciles of"
                         f" {controller}: {count:,} for {changes:,} changes of {existing:,} objects",
                         check=f'reconciles("{span.phase.name}", "{controller}", max=…, per_object=True)',
@@ -245,9 +249,10 @@ def _growing(seen: Observed) -> Iterator[Finding]:
         # Not one interval of many: each of them.
         always = min(one.per_change for one in last) > max(one.per_change for one in first)
         if spread >= _SPREAD and many >= _PER_CHANGE and many >= _GROWN * few and always:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.AMOUNT),
                 text=f"reconciles of {controller} grow faster than the objects: {few:.3g} for each change with up to"
                 f" {first[-1].objects:,} objects, {many:.3g} with {last[0].objects:,} and more",
                 check=f'scales("reconciles:{_phase(seen)}")',
@@ -316,9 +321,11 @@ def _one_for_all(seen: Observed) -> Iterator[Finding]:
         shared = not any(seen.children.get(life.uid) for life in seen.of_name.get((of, which), ()))
         number = len(applied[resource])
         if shared and often >= max(_WRITES_FOR_EACH * number, _MANY * each) and which not in applied[of]:
-            yield Finding(
+            wrote = [one for one in seen.requests_in(span.start, span.end) if one.changes and one.object == which]
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.ACTION, requests=[one for one in wrote if one.resource == of]),
                 text=f"in {span.phase.name} the operator wrote one of the {of}, {which[1]}, {often:,} times,"
                 f" {often / number:.2g} for each of {number:,} {resource}: all who watch it are woken each time",
                 evidence=(f"most objects that it wrote were written {each:.3g} times",),
@@ -351,9 +358,10 @@ def _after_the_end(seen: Observed) -> Iterator[Finding]:
         )
         if more >= _FEWEST and more > len(lives):
             seconds = (target.moments[scrapes[-1]].at - target.moments[scrapes[0]].at) / 1e9
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.AMOUNT, requests=seen.requests_in(gone, seen.end), times=[(gone, seen.end)]),
                 text=f"{controller} went on reconciling after the last of its {len(lives):,} objects was gone:"
                 f" {more:,.0f} times in {seconds:.1f} s",
                 check="hot_loop()",

@@ -20,6 +20,7 @@ from statistics import median
 
 from ..result import Finding
 from .evidence import Life, changed_paths
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "availability"
@@ -56,9 +57,10 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
                     without[resource].append(seconds)
     for resource, times in without.items():
         if len(times) >= _LEAST:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.ACTION),
                 text=f"the operator took all Ready pods of {len(times):,} {resource} away at once: for"
                 f" {median(times):.1f} s (median) none was Ready",
                 evidence=("a change of the workload came before, and none of them was being deleted",),
@@ -104,9 +106,11 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
             if generations and (most := max(generations.values())) >= _TWICE:
                 twice.append((most, life))
         if len(twice) >= _LEAST:
-            yield Finding(
+            lives_of = [life for _, life in twice]
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.ACTION, requests=seen.own_writes(lives_of)),
                 text=f"the operator changed the pod template of {len(twice):,} {resource}"
                 f" {median(number for number, _ in twice):,.0f} times (median) for one spec of their owners: each rolls"
                 " all of their pods",
@@ -135,9 +139,10 @@ def _failed(seen: Observed) -> Iterator[Finding]:
             left[owner.resource].append(pod)
     for resource, pods in left.items():
         if len(pods) >= min(_LEAST, max(1, round(_SHARE * owners[resource]))):
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.STATE, objects={pod.key for pod in pods}, field="status.phase"),
                 text=f"{len(pods):,} pods of {resource} failed, and the operator neither deleted nor replaced them:"
                 f" {pods[0].name} for instance",
             )

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from ..result import Finding
 from .evidence import BUDGETS, Life, Window, shown
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "children"
@@ -74,9 +75,10 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
                 left[child.resource, other.resource].append(other)
     for (gone, resource), found in left.items():
         if len(found) >= _FEW_OWNERS:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.STATE, objects={life.key for life in found}),
                 text=f"the operator deleted {gone} and left {len(found):,} {resource} of their names, which it had"
                 f" made with them: {found[0].name} for instance",
                 evidence=("their owner was not being deleted, and they were still there when it was",),
@@ -138,9 +140,10 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
             and made[service.namespace] + _LATER_NS < pod.ready.at < (service.gone_at() or seen.end)
         ]
         if len(later) >= _LEAST:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.STATE, objects={service.key for service, _ in found}, field="spec.selector"),
                 text=f"{len(found):,} services of {resource} select no pod: no EndpointSlice of theirs was updated,"
                 f" although {len(later):,} pods of the same owners became Ready after them",
                 evidence=(shown(found[0][0].object),),
@@ -165,17 +168,19 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
         elif isinstance(expected, int) and 0 < expected == healthy and allowed == 0:
             closed.append((life, expected))
     if len(none) >= _FEW_OWNERS:
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.STATE, objects={life.key for life in none}, field="spec.selector"),
             text=f"{len(none):,} {BUDGETS} select no pod, although their owners have some",
             evidence=(", ".join(life.name for life in none[:_SHOWN]),),
         )
     if len(closed) >= _FEW_OWNERS:
         several = sum(pods > 1 for _, pods in closed)
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste" if several >= _FEW_OWNERS else "note",
+            about=About(aspect=Aspect.STATE, objects={life.key for life, _ in closed}, field="spec"),
             text=f"{len(closed):,} {BUDGETS} allow no eviction although all of their pods are healthy: a drain of a"
             " node waits for ever",
             evidence=(", ".join(life.name for life, _ in closed[:_SHOWN]),),
@@ -229,9 +234,10 @@ def _wrong_numbers(found: Sequence[_Family]) -> Iterator[Finding]:
             reported.add(path)
             texts = [f"{life.name} has {number}, and {count} {one.kind}" for life, count, number in wrong]
             wanted = path.startswith("spec.")
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.STATE, objects={life.key for life, _, _ in wrong}, field=path),
                 text=(
                     f"{len(wrong):,} {one.owners} have another number of {one.kind} than their {path}"
                     if wanted
@@ -262,9 +268,10 @@ def _odd_ones(found: Sequence[_Family]) -> Iterator[Finding]:
             continue
         counts = sorted({count for _, count in odd})
         have = "none" if counts == [0] else " or ".join(str(count) for count in counts)
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect" if counts == [0] else "note",
+            about=About(aspect=Aspect.STATE, objects={life.key for life, _ in odd}),
             text=f"{len(odd):,} of {len(one.counts):,} {one.owners} have {have} of the {one.kind} of which the others"
             f" have {usual} each, while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}",
             evidence=(", ".join(life.name for life, _ in odd[:_SHOWN]),),

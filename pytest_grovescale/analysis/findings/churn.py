@@ -28,6 +28,7 @@ from statistics import median
 from ...recording.records import ObjectSeen
 from ..result import Finding, Severity
 from .evidence import WANTED, Life, changed_paths, condition, shown
+from .grouping import About, Aspect, Found
 from .observed import AGAIN, Observed
 
 ID = "churn"
@@ -65,23 +66,26 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if len(collected) >= max(_LEAST, _SHARE * len(own)):
             unowned.add(resource)
             why = "the garbage collector removed them, since their owner does not exist"
-            yield _made_for_nothing(resource, collected, of=len(own), why=why, severity="defect")
+            yield _made_for_nothing(seen, collected, of=len(own), why=why, severity="defect")
         by_operator = [life for life in gone if who[life.uid] == seen.operator]
         surplus = [life for life in by_operator if _is_surplus(seen, life)]
         if len(by_operator) >= max(_LEAST, _SHARE_OF_SURPLUS * len(own)):
-            yield _made_for_nothing(resource, by_operator, of=len(own), why="it deleted them itself", severity="waste")
+            why = "it deleted them itself"
+            yield _made_for_nothing(seen, by_operator, of=len(own), why=why, severity="waste")
         elif len(surplus) >= _FEW:
             why = "it deleted them itself, moments after it had made them: it decides by a cache that is behind"
-            yield _made_for_nothing(resource, surplus, of=len(own), why=why, severity="waste")
+            yield _made_for_nothing(seen, surplus, of=len(own), why=why, severity="waste")
 
     # What is made again all the time is made for owners that go, too.
     yield from _of_owners_that_go(seen, unowned)
 
 
-def _made_for_nothing(resource: str, lives: list[Life], *, of: int, why: str, severity: Severity) -> Finding:
-    return Finding(
+def _made_for_nothing(seen: Observed, lives: list[Life], *, of: int, why: str, severity: Severity) -> Finding:
+    resource = lives[0].resource
+    return Found(
         id=ID,
         severity=severity,
+        about=About(aspect=Aspect.ACTION, requests=seen.own_writes(lives)),
         text=f"{len(lives):,} of {of:,} {resource} that the operator made were deleted again while nothing else"
         f" changed: {why}",
         evidence=(_names(lives),),
@@ -112,9 +116,10 @@ def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
         for of, found in again.items():
             if len(found) < _LEAST:
                 continue
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.ACTION, requests=seen.own_writes(found)),
                 text=f"the operator made {len(found):,} {resource} again whose {of} were being deleted: it makes them"
                 " before it looks at the deletionTimestamp",
                 evidence=(_names(found),),
@@ -138,9 +143,11 @@ def _not_watched(seen: Observed) -> Iterator[Finding]:
     again = {key: number for key, number in seen.creations.items() if min(number, collected[key]) >= AGAIN}
     for resource in sorted({resource for resource, _ in again} - set(seen.lives)):
         often = [number for (of, _), number in again.items() if of == resource]
-        yield Finding(
+        creations = [one for one in seen.requests if one.verb == "create" and (one.resource, one.object) in again]
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.ACTION, requests=[one for one in creations if one.resource == resource]),
             text=f"the operator made {len(often):,} {resource} {sum(often):,} times: the garbage collector removed them"
             " each time, since the owner in their ownerReferences does not exist (a wrong uid, kind or namespace)",
             check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
@@ -209,9 +216,10 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
     for (resource, path, before, after, kind), counts in replaced.items():
         total, there_were = (sum(column) for column in zip(*counts, strict=True))
         if total >= max(_LEAST, there_were / _LEAST):
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.ACTION),
                 text=f"a change of {path} from {before:,} to {after:,} in {len(counts):,} {resource} had {total:,} of"
                 f" {there_were:,} {kind} replaced that could have stayed",
                 check=f'api_requests(phase=…, verb="delete", resource="{kind}", max=…)',
@@ -257,9 +265,10 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
                 often.append((most, paths.most_common(1)[0][0], life))
         if len(often) >= _LEAST_REWRITTEN:
             path = Counter(path for _, path, _ in often).most_common(1)[0][0]
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect" if resource == "secrets" else "waste",
+                about=About(aspect=Aspect.ACTION, requests=seen.own_writes(life for _, _, life in often)),
                 text=f"the operator changed {path} of {len(often):,} {resource} that it had made"
                 f" {median(number for number, _, _ in often):,.0f} times each (median), while the spec of their owners"
                 " stayed: it makes new ones at each reconcile",

@@ -21,7 +21,8 @@ from http import HTTPStatus
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
-from .evidence import Life, shown
+from .evidence import Life, Sent, shown
+from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
 ID = "conditions"
@@ -64,15 +65,27 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
     path, found = max(enough.items(), key=lambda one: (sum(times for times, _, _ in one[1]), one[0]))
     times, back, life = max(found, key=lambda one: one[0])
     others = sorted(set(enough) - {path})
-    yield Finding(
+    yield Found(
         id=ID,
         severity="defect",
+        about=_of(seen, [life for _, _, life in found], path),
         text=f"{path} of {len(found):,} {resource} goes back to a value that it had before"
         + (f", up to {times:,} times," if times > 1 else "")
         + f" although nothing else changed: back to {back}",
         evidence=(shown(life.object), *([f"so do {', '.join(others[:3])}"] if others else [])),
         check=f"phase.milestone(…, workload.status({path.rpartition('.')[2]}=…))",
     )
+
+
+def _of(seen: Observed, lives: Sequence[Life], field: str) -> About:
+    writes = _status_writes(seen, lives)
+    return About(aspect=Aspect.STATE, requests=writes, objects={life.key for life in lives}, field=field)
+
+
+def _status_writes(seen: Observed, lives: Sequence[Life]) -> list[Sent]:
+    """Return the operator's writes to the status of some objects; to all of them where a kind has no part for it."""
+    writes = [one for one in seen.own_writes(lives) if one.verb in ("update", "patch")]
+    return [one for one in writes if one.subresource == "status"] or writes
 
 
 def _returned(seen: Observed, life: Life) -> dict[str, list[str]]:
@@ -133,9 +146,10 @@ def _falling(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[F
     kinds = {f"status.{of.partition('.')[0]}": of for of in seen.lives}
     for life in lives:
         for path, before, value in _falls(seen, life, kinds, applied):
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of(seen, [life], path),
                 text=f"{path} of {resource} {life.name} fell from {before:,} to {value:,} although no object of"
                 f" {kinds[path.lower()]} went: writers that read it and write it back overwrite each other's number",
                 evidence=("a count of what is there does not depend on the number before",),
@@ -187,9 +201,11 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
         and not _TRANSITION.intersection(event.difference.paths)
     )
     if len(moved) >= _OBJECTS and moved.total() >= _LEAST:
-        yield Finding(
+        those = [life for life in lives if life.name in moved]
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=_status_writes(seen, those)),
             text=f"{_MOVED} of {len(moved):,} {resource} moved {moved.total():,} times although no condition's status"
             " changed: it is the time of the write, not of a transition",
             evidence=(f"{moved.most_common(1)[0][0]}: {moved.most_common(1)[0][1]:,} times",),

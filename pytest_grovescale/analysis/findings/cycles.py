@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ..cycles import warm_up_of
 from ..result import CycleResult, Finding
 from ..scaling import Line, line
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "cycles"
@@ -41,17 +42,19 @@ class _Quantity(NamedTuple):
     field: str
     what: str
     memory: bool = False
+    of_process: bool = True
+    """Whether the process holds it: what it holds of one kind, it mostly holds others of, too."""
 
 
-_QUANTITIES = (
+_QUANTITIES = (  # causes before what follows from them
+    _Quantity("watches", "open watches"),
+    _Quantity("goroutines", "goroutines"),
+    _Quantity("sockets", "connections"),
+    _Quantity("files", "open files"),
+    _Quantity("threads", "threads"),
+    _Quantity("series", "series at its metrics endpoint", of_process=False),
     _Quantity("heap_bytes", "the heap in use", memory=True),
     _Quantity("rss_bytes", "memory (RSS)", memory=True),
-    _Quantity("goroutines", "goroutines"),
-    _Quantity("threads", "threads"),
-    _Quantity("files", "open files"),
-    _Quantity("sockets", "connections"),
-    _Quantity("watches", "open watches"),
-    _Quantity("series", "series at its metrics endpoint"),
 )
 
 
@@ -65,7 +68,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         points = [(cycle.cycle, value) for cycle in cycles if (value := getattr(cycle, quantity.field)) is not None]
         later = [point for point in points if point[0] >= warm]
         if len(later) >= _LEAST_POINTS and (fitted := _grows(quantity, later, cycles)) is not None:
-            yield _finding(quantity, later, fitted, cycles)
+            yield _finding(seen, quantity, later, fitted, cycles)
 
 
 def _grows(quantity: _Quantity, points: Sequence[tuple[int, int]], cycles: Sequence[CycleResult]) -> Line | None:
@@ -94,14 +97,15 @@ def _reconciles_each(cycles: Sequence[CycleResult]) -> float | None:
 
 
 def _finding(
-    quantity: _Quantity, points: Sequence[tuple[int, int]], fitted: Line, cycles: Sequence[CycleResult]
+    seen: Observed, quantity: _Quantity, points: Sequence[tuple[int, int]], fitted: Line, cycles: Sequence[CycleResult]
 ) -> Finding:
     shown = _size if quantity.memory else _number
     each = _reconciles_each(cycles)
     per_reconcile = f", {shown(fitted.slope / each)} for each reconcile" if each and quantity.memory else ""
-    return Finding(
+    return Found(
         id=ID,
         severity="defect",
+        about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)] if quantity.of_process else ()),
         text=f"{quantity.what} grows by {shown(fitted.slope)} ({shown(fitted.low)} to {shown(fitted.high)}) with each"
         f" cycle of deployment and deletion{per_reconcile}",
         evidence=("after each cycle: " + ", ".join(shown(value) for _, value in points),),

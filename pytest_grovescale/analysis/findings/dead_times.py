@@ -23,6 +23,7 @@ from typing import NamedTuple
 from ..result import OPERATOR, Finding
 from . import pacing
 from .evidence import Life, Sent, Span, rate_limited
+from .grouping import About, Aspect, Found
 from .observed import Observed, matters
 
 ID = "dead-time"
@@ -82,9 +83,10 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
         least = quantiles(seconds, n=10)[0]
         working = _working(seen, min(made for made, _ in found), min(first for _, first in found))
         if least >= (_FIRST_SLOWED_S if seen.slowed(span) else _FIRST_S) and working < _WORKING:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.TIME, times=[(span.start, span.end)]),
                 text=f"the operator does nothing for {resource} in the first {median(seconds):.2g} s after they are"
                 f" made (median of {len(found):,}, nine of ten {least:.2g} s and more): it waits for a timer, or polls",
                 evidence=(f"in {phase}, up to the first of these it used {working:.2g} cores",),
@@ -142,9 +144,12 @@ def _gaps(seen: Observed) -> Iterator[Finding]:
         several = f", {len(gaps):,} times, {total:.1f} s in all" if len(gaps) > 1 else ""
         worst = (
             total,
-            Finding(
+            Found(
                 id=ID,
                 severity="waste",
+                about=About(
+                    aspect=Aspect.TIME, requests=[one.ended_by for one in gaps], times=[(span.start, span.end)]
+                ),
                 text=f"in {span.phase.name} nothing changed for {longest.seconds:.1f} s until the operator went on by"
                 f" itself ({longest.ended_by.what}){several}: it waited for a timer, not for an event",
                 evidence=(f"the phase lasted {span.phase.seconds:.1f} s; meanwhile {longest.working(seen):.2g} cores",),

@@ -22,6 +22,8 @@ FOREIGN_FINALIZERS = ("foregroundDeletion", "orphan")
 WANTED = ("spec", "data", "rules", "subjects", "metadata.labels")
 """Parts of an object that say what is wanted; other controllers write its status, and annotations."""
 
+FINALIZERS = "metadata.finalizers"
+
 BUDGETS = "poddisruptionbudgets.policy"
 
 ObjectId = tuple[str, str]
@@ -77,6 +79,8 @@ class Sent(NamedTuple):
     object: ObjectId
     message: str
     """Why it was refused, in the API server's words; mostly empty."""
+    number: int
+    """Its place in the log."""
 
     @property
     def refused(self) -> bool:
@@ -87,7 +91,7 @@ def requests_read(requests: Sequence[Request], offset: Callable[[int], int]) -> 
     """Return requests as rules read them. ``offset``: of the wall clock at a moment of the recorder's, ns."""
     # Few differ in these: what follows from them is worked out once for each.
     kinds: dict[tuple[str, str, str, str], tuple[str, Any, str]] = {}
-    found = []
+    found: list[Sent] = []
     for one in requests:
         key = one.verb, one.group, one.resource, one.subresource
         if (kind := kinds.get(key)) is None:
@@ -115,6 +119,7 @@ def requests_read(requests: Sequence[Request], offset: Callable[[int], int]) -> 
                 what,
                 (namespace, name),
                 one.message,
+                len(found),
             )
         )
     return found
@@ -162,6 +167,11 @@ class Life:
     @functools.cached_property
     def object(self) -> ObjectId:
         return self.namespace, self.name
+
+    @property
+    def key(self) -> tuple[str, ObjectId]:
+        """Its resource and itself, as requests name it."""
+        return self.resource, self.object
 
     @functools.cached_property
     def _times(self) -> list[int]:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from ..api_requests import triggers_of
 from ..result import Finding
 from .evidence import Life, shown
+from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
 ID = "growing-objects"
@@ -43,6 +44,7 @@ _FEW_OBJECTS = 5000
 class _Growth(NamedTuple):
     """One field of one object."""
 
+    life: Life
     bytes: list[int]
     for_nothing: int
 
@@ -66,9 +68,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
         found = enough[paths[0]]
         most = max(len(one.bytes) for one in found)
         size = median(number for one in found for number in one.bytes)
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.STATE, requests=seen.own_writes(one.life for one in found)),
             text=f"{' or '.join(paths[:_SHOWN])} of {widest:,} {resource} grew with each of its changes, also while"
             f" there was nothing to do: up to {most:,} times, by {size:.0f} bytes",
         )
@@ -89,9 +92,10 @@ def _of_all_objects(seen: Observed) -> Iterator[Finding]:
     if most is not None:
         each, life = most
         number = _LIMIT / each
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste" if number < _FEW_OBJECTS else "note",
+            about=About(aspect=Aspect.STATE, requests=seen.own_writes([life])),
             text=f"{life.resource} {shown(life.object)} grew by {each:,.0f} bytes with each of"
             f" {seen.objects:,} objects: with {number:,.0f} of them it reaches 1 MiB, and its writes are refused",
         )
@@ -133,4 +137,4 @@ def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tup
             continue
         for_nothing = sum(any(start <= at < stop for start, stop in times) for at, _ in changes)
         if for_nothing:
-            yield path, _Growth(larger, for_nothing)
+            yield path, _Growth(life, larger, for_nothing)

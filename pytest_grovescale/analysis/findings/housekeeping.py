@@ -19,6 +19,7 @@ from statistics import median
 
 from ..result import Finding
 from .evidence import ObjectId, Sent
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "housekeeping"
@@ -53,9 +54,10 @@ def _renewals(seen: Observed) -> Iterator[Finding]:
     )
     for (namespace, name), number in renewals.items():
         if seconds >= _LONG_ENOUGH_S and number / seconds > _RENEWALS_PER_S:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.AMOUNT),
                 text=f"the operator renews its Lease {namespace}/{name} {number / seconds:.3g} times a second",
                 evidence=(f"{number:,} times in {seconds:.0f} s",),
             )
@@ -75,17 +77,19 @@ def _leases(seen: Observed) -> Iterator[Finding]:
                 continue
             longest = max(every)
             if median(every) >= _LATE * lasts:
-                yield Finding(
+                yield Found(
                     id=ID,
                     severity="defect",
+                    about=About(aspect=Aspect.PROCESS),
                     text=f"the operator renews its Lease {'/'.join(key)} every {median(every):.3g} s, and it lasts"
                     f" {lasts} s: one late renewal loses it",
                     evidence=(f"{longest:.3g} s at most between two renewals",),
                 )
             elif lasts >= _LONG_LEASE_S:
-                yield Finding(
+                yield Found(
                     id=ID,
                     severity="note",
+                    about=About(aspect=Aspect.PROCESS),
                     text=f"the operator's Lease {'/'.join(key)} lasts {lasts} s: after a crash, no other replica takes"
                     " over for so long",
                 )
@@ -95,9 +99,10 @@ def _discovery(seen: Observed) -> Iterator[Finding]:
     asked = Counter(one.path for one in seen.housekeeping if one.path.startswith(_DISCOVERY) and one.verb == "get")
     if asked.total() >= _LEAST_DISCOVERY:
         paths = ", ".join(f"{path} {number:,} times" for path, number in asked.most_common(3))
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"the operator asked the API server {asked.total():,} times for the kinds that it serves",
             evidence=(f"{paths}; a client keeps them, and asks again for a kind that it does not know",),
         )
@@ -108,9 +113,10 @@ def _reviews(seen: Observed) -> Iterator[Finding]:
     scrapes = len(seen.target.moments) if seen.target is not None else 0
     # An endpoint of metrics that authorizes its readers asks twice for each scrape.
     if reviews.total() >= max(_LEAST_REVIEWS, 3 * scrapes, _PER_RECONCILE * seen.reconciled):
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"the operator asked {reviews.total():,} times for a token or a right"
             f" ({reviews.most_common(1)[0][0]}): answers can be kept for minutes",
         )
@@ -124,9 +130,10 @@ def _events(seen: Observed) -> Iterator[Finding]:
         inside = [one for one in seen.within(span) if _makes_event(one)]
         if len(inside) >= _LEAST:
             what = "no-op triggers" if span.phase.triggers else "nothing"
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.AMOUNT),
                 text=f"the operator wrote {len(inside):,} Events in {span.phase.name}, for {what}",
                 evidence=(
                     f"{len(made):,} in the run, {sum(one.verb == 'create' for one in made):,} of them new objects;"
@@ -147,17 +154,19 @@ def _events_of_work(made: list[Sent], seen: Observed) -> Iterator[Finding]:
     fresh = sum(one.verb == "create" for one in written)
     again = len(written) - fresh
     if again >= _LEAST_EVENTS and again >= _PER_RECONCILE * seen.reconciled and again > 2 * seen.objects:
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"the operator wrote {len(written):,} Events for {seen.objects:,} objects, {again:,} of them the same"
             " one once more: each repetition is a write to etcd",
         )
     elif fresh >= _LEAST_EVENTS and fresh >= _PER_RECONCILE * seen.reconciled and fresh > 2 * seen.objects:
         each = f", {fresh / seen.reconciled:.2g} for each reconcile" if seen.reconciled else ""
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"the operator made {fresh:,} Events for {seen.objects:,} objects{each}, each a new one",
         )
 
@@ -169,9 +178,10 @@ def _watches(seen: Observed) -> Iterator[Finding]:
         if often:
             resource, number = max(often.items(), key=lambda one: one[1])
             together = seen.open_watches(window.end)[resource]
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.AMOUNT),
                 text=f"the operator opened its watch on {resource} {number:,} times in {window.seconds:.1f} s of"
                 f" {window.phase}, while nothing changed"
                 + (f"; {together:,} of them are open at the same time" if together >= _LEAST else ""),

@@ -21,6 +21,7 @@ from ..controller_result import IdleController, IdleRow, IdleWindow
 from ..reconciles import objects_of
 from ..result import Finding
 from .evidence import Sent, Window
+from .grouping import About, Aspect, Found
 from .idle_windows import bursts
 from .observed import Observed
 from .observed_requests import is_for_objects
@@ -51,7 +52,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.idle_windows:
         return
     yield from _requests(seen)
-    yield from filter(None, (_reconciles(seen), _cpu(seen.test.idle)))
+    yield from filter(None, (_reconciles(seen), _cpu(seen)))
 
 
 def _requests(seen: Observed) -> Iterator[Finding]:
@@ -73,9 +74,10 @@ def _requests(seen: Observed) -> Iterator[Finding]:
     writes = [one for one in sent if one.verb in OBJECT_WRITES]
     again = max(Counter(one.object for one in writes).values(), default=0)
     most = ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3))
-    yield Finding(
+    yield Found(
         id=ID,
         severity="defect" if again >= _LEAST else "waste",
+        about=_of(seen, seen.idle_windows),
         text=f"while nothing changed for {window.seconds:.1f} s of {window.phase}, the operator sent"
         f" {len(sent):,} requests ({rate:.3g} a second): {most}",
         evidence=(
@@ -107,9 +109,10 @@ def _periodic(seen: Observed, regular: dict[str, float]) -> Iterator[Finding]:
     counts = {what: len(bursts([one.received for one in seen.own if one.what == what])) for what in regular}
     rate = sum(1 / period for period in regular.values())
     named = ", ".join(f"{what} every {period:.3g} s" for what, period in list(regular.items())[:3])
-    yield Finding(
+    yield Found(
         id=ID,
         severity="waste" if rate >= _RATE else "note",
+        about=About(aspect=Aspect.AMOUNT, requests=seen.own_of(regular)),
         text=f"the operator works at regular intervals, whether anything changes or not: {named}",
         evidence=(
             *(f"{what}: {counts[what]:,} times in the run" for what in list(regular)[:3]),
@@ -134,9 +137,10 @@ def _reconciles(seen: Observed) -> Finding | None:
     periods = {one.controller: seconds * max(1, one.objects or 1) / one.count for one in going}
     going.sort(key=lambda one: -one.count)
     most = ", ".join(f"{one.count:,} of {one.controller}" for one in going[:3])
-    return Finding(
+    return Found(
         id=ID,
         severity="waste" if min(periods.values()) <= _LONG_S else "note",
+        about=_of(seen, seen.idle_windows),
         text=f"while nothing changed for {seconds:.1f} s{where}, there were {total:,} reconciles"
         f" ({total / seconds:.3g} a second): {most}",
         evidence=(
@@ -183,16 +187,24 @@ def _goes_on(seen: Observed, of: IdleController, windows: Sequence[IdleWindow]) 
     return any(rate / _ALIKE <= other <= rate * _ALIKE for other in others)
 
 
-def _cpu(windows: Sequence[IdleWindow]) -> Finding | None:
+def _of(seen: Observed, windows: Sequence[Window]) -> About:
+    """Return what a finding of idle times is about: what the operator asked in them, else the times themselves."""
+    sent = [one for window in windows for one in seen.within(window) if is_for_objects(one)]
+    return About(aspect=Aspect.AMOUNT, requests=sent, times=[(window.start, window.end) for window in windows])
+
+
+def _cpu(seen: Observed) -> Finding | None:
+    windows = seen.test.idle
     window = next((one for one in sorted(windows, key=lambda one: not one.rested) if one.cpu_s is not None), None)
     if window is None or window.cpu_s is None or window.cpu_window_s < 2:
         return None
     cores = window.cpu_s / window.cpu_window_s
     if cores < _CORES:
         return None
-    return Finding(
+    return Found(
         id=ID,
         severity="waste",
+        about=_of(seen, seen.idle_windows),
         text=f"while nothing changed for {window.cpu_window_s:.1f} s of {window.phase}, the operator used"
         f" {cores:.3g} cores: {_DAY_S * cores / 3600:.1f} hours of CPU a day",
         evidence=(uncovered(windows),),

@@ -32,6 +32,7 @@ from ...recording.records import SETTLED
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
 from .evidence import ObjectId, shown
+from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
 ID = "initial-state"
@@ -40,8 +41,8 @@ _GOROUTINES = "go_goroutines"
 """Nothing keeps a pool of them: threads and connections of a pool may come with the objects, too."""
 
 _PROCESS = {
-    "process_open_fds": "open files",
     _GOROUTINES: "goroutines",
+    "process_open_fds": "open files",
     "go_threads": "threads",
     "process_threads": "threads",
     "python_threads": "threads",
@@ -126,9 +127,11 @@ def _asked(seen: Observed) -> Iterator[Finding]:
             late[one.what].append(one.object)
     for what, objects in sorted(late.items()):
         if len(set(objects)) >= _LEAST_ASKED:
-            yield Finding(
+            asked = [one for one in seen.own_of([what]) if one.object in set(objects)]
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.STATE, requests=asked, times=[(seen.begin, seen.end)]),
                 text=f"the operator goes on to {what} that are gone: {len(objects):,} times for"
                 f" {len(set(objects)):,} objects, a second or more after their end; what asks for each of them, also"
                 " while nothing changes, does not end with it",
@@ -148,9 +151,10 @@ def _polls(seen: Observed) -> Iterator[Finding]:
     )
     what, number = max(lists.items(), key=lambda one: one[1], default=("", 0))
     if number >= max(_LEAST_POLLS, _POLLS_PER_OBJECT * seen.objects):
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.STATE, requests=seen.own_of([what]), times=[(seen.begin, seen.end)]),
             text=f"the operator goes on to {what} after all objects of the workload are gone: {number:,} times in"
             f" {(seen.end - begin) / 1e9:.1f} s, for {seen.objects:,} objects that were: what polls for each of them"
             " does not end with it",
@@ -172,9 +176,10 @@ def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Findi
         if not parts.name.startswith(LIBRARIES) and named & gone:
             found[family_of(parts.name, target.families)].append(series)
     for family, left in sorted(found.items()):
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect" if len(left) > 1 else "waste",
+            about=About(aspect=Aspect.STATE),
             text=f"{len(left):,} series of {family} name objects that are gone",
             evidence=tuple(sorted(left)[:_SHOWN]),
             check=f'series_growth(family="{family}")',
@@ -187,9 +192,11 @@ def _watches(seen: Observed) -> Iterator[Finding]:
     more = after - before
     resource, number = max(more.items(), key=lambda one: one[1], default=("", 0))
     if number >= max(_LEAST_WATCHES, _WATCHES_PER_OBJECT * seen.objects):
-        yield Finding(
+        opened = [one for one in seen.own if one.verb == "watch" and one.resource == resource]
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.STATE, requests=opened, times=[(seen.begin, seen.end)]),
             text=f"the operator has {after[resource]:,} watches on {resource} open after the workload was deleted,"
             f" {before[resource]:,} before",
             evidence=(f"for {seen.objects:,} objects and {seen.reconciled:,} reconciles",),
@@ -232,9 +239,10 @@ def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
                 grown.append((phase, was, now))
         if grown:
             phase, was, now = max(grown, key=lambda one: one[2] - one[1])
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of_process(seen),
                 text=f"{_NAMES[what]} grew from {was:,} to {now:,} in {phase}, in which the test changed objects and"
                 " made no more of them, and stayed: each change leaves some behind",
                 evidence=tuple(f"{name}: {before:,} to {then:,}" for name, before, then in grown if name != phase),
@@ -260,15 +268,21 @@ def _resident(seen: Observed) -> Iterator[Finding]:
         if last.rss_bytes < _STAYED * peak or last.rss_bytes < _HEAP_GROWTH * first.rss_bytes:
             continue
         reconciled = f", {total / seen.reconciled / 1e3:,.0f} kB for each of {seen.reconciled:,} reconciles in all"
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=_of_process(seen),
             text=f"memory (RSS) grew by {grown / 1e6:.3g} MB with {span.triggers:,} no-op triggers, from"
             f" {first.rss_bytes / 1e6:,.0f} to {last.rss_bytes / 1e6:,.0f} MB in the run, and stayed after the workload"
             f" was deleted{reconciled if seen.reconciled else ''}",
             evidence=("by /proc; scale.cycles(n) shows whether it goes on growing",),
         )
         return
+
+
+def _of_process(seen: Observed) -> About:
+    """Return what a growth of the process is about: what it holds of one kind, it mostly holds others of, too."""
+    return About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)])
 
 
 def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
@@ -284,9 +298,10 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
             continue
         grown, triggers = _grown_by_triggers(seen, target, series)
         if grown >= max(_LEAST_TRIGGERED, _PER_TRIGGER * triggers) and now - was >= _IN_ALL * grown:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of_process(seen),
                 text=f"reconciles leave {what} behind: {grown:,.0f} more after no-op triggers of {triggers:,} objects,"
                 f" {was:,.0f} at first and {now:,.0f} after the workload was deleted",
                 evidence=(series,),
@@ -315,9 +330,10 @@ def _one_for_each(seen: Observed, target: TargetHistory, series: str, before: in
         if sum(_OFF < count / len(begun) < 1 - _OFF for count in counts) < _SCRAPES_BETWEEN:
             continue
         what = _PROCESS[series]
-        return Finding(
+        return Found(
             id=ID,
             severity="defect",
+            about=_of_process(seen),
             text=f"{what} grew with the {resource}, {each} for each of {len(begun):,}, from {was:,.0f} to {now:,.0f},"
             " and stayed after they were gone",
             evidence=(f"{series}, at each of {len(values):,} scrapes",),
@@ -343,9 +359,10 @@ def _heap(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding
         return
     reconciled = seen.reconciled
     done = f": {(now - was) / reconciled:,.0f} bytes for each of {reconciled:,} reconciles" if reconciled else ""
-    yield Finding(
+    yield Found(
         id=ID,
         severity="waste",
+        about=_of_process(seen),
         text=f"the heap in use grew from {was / 1e6:.3g} MB to {now / 1e6:.3g} MB and stayed after the workload was"
         f" deleted{done}",
         evidence=(f"{_LIVE}: what the last collection left; scale.cycles(n) shows whether it goes on growing",),
@@ -361,9 +378,10 @@ def _live(target: TargetHistory, scrape: int) -> float | None:
 def _stayed(seen: Observed, what: str, was: float, now: float, source: str) -> Iterator[Finding]:
     """Yield a finding where a count grew by more than pools do, in proportion to the objects."""
     if now - was >= max(_POOL, _PER_OBJECT * seen.objects):
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=_of_process(seen),
             text=f"{what} grew from {was:,.0f} to {now:,.0f} and stayed after the workload was deleted",
             evidence=(f"{source}, for {seen.objects:,} objects",),
         )

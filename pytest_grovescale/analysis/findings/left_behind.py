@@ -18,7 +18,8 @@ from collections.abc import Iterator
 import msgspec
 
 from ..result import Finding
-from .evidence import Life, shown
+from .evidence import FINALIZERS, Life, shown
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "left-behind"
@@ -26,6 +27,7 @@ ID = "left-behind"
 _SHOWN = 3
 _SEVERAL = 5
 _ORPHANED_NS = 5_000_000_000
+_OWNERS = "metadata.ownerReferences"
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -50,7 +52,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             yield _finding(seen, resource, unowned, "they have no owner, and the operator did not delete them")
         if stuck:
             names = sorted({name for life in stuck for name in life.finalizers})
-            yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}")
+            yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}", field=FINALIZERS)
 
 
 def _orphaned(seen: Observed) -> Iterator[Finding]:
@@ -66,9 +68,10 @@ def _orphaned(seen: Observed) -> Iterator[Finding]:
             if later <= seen.end and life.stays(later):
                 orphans[resource, owner.resource].append(life)
     for (resource, owners), found in orphans.items():
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.STATE, objects={life.key for life in found}, field=_OWNERS),
             text=f"{len(found):,} {resource} stayed without an owner when the operator deleted their {owners}: it"
             " deletes them with the propagation policy Orphan, or an API whose default that is",
             evidence=(shown(found[0].object),),
@@ -90,9 +93,10 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
             if 0 < first < int(held.resource_version or 0):
                 late.append(life)
         if len(late) >= max(_SEVERAL, number / 2):
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.ACTION, objects={life.key for life in late}, field=FINALIZERS),
                 text=f"{len(late):,} {resource} got their finalizer only after the first of their children was made: of"
                 " one that is deleted in between, nothing is cleaned up",
                 evidence=(shown(late[0].object),),
@@ -137,15 +141,16 @@ def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
         yield resource, seen.known[uid], found
 
 
-def _finding(seen: Observed, resource: str, left: list[Life], why: str) -> Finding:
+def _finding(seen: Observed, resource: str, left: list[Life], why: str, *, field: str = _OWNERS) -> Finding:
     # One object may be meant to stay, as a cache or a certificate; one for each object of the workload is not.
     names = ", ".join(shown(life.object) for life in left[:_SHOWN])
     more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
     gone = {life.name for lives in seen.lives.values() for life in lives if not life.exists(seen.end)}
     of_workload = len(left) > 1 or any(name and name in left[0].name for name in gone)
-    return Finding(
+    return Found(
         id=ID,
         severity="defect" if of_workload else "note",
+        about=About(aspect=Aspect.STATE, objects={life.key for life in left}, field=field),
         text=f"{len(left):,} {resource} that the operator made still exist after the workload was deleted: {why}",
         evidence=(names + more,),
         check=f'phase.milestone("{resource.partition(".")[0]}-gone", conditions.count("{resource}", 0))',

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 
 from ..result import Finding, Severity
 from .evidence import Received, Sent
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "needless-reads"
@@ -96,9 +97,10 @@ def _of_everyone(seen: Observed) -> Iterator[Finding]:
         if one.verb == "watch" and one.unselected and not one.namespace and one.user == seen.operator and one.code < 400
     }
     if kinds := sorted(watched & _OF_EVERYONE):
-        yield Finding(
+        yield Found(
             id=ID,
             severity="note",
+            about=About(aspect=Aspect.STATE),
             text=f"the operator watches all {' and '.join(kinds)} of all namespaces, without a selector: its memory"
             " grows with everyone's, its own or not",
         )
@@ -114,9 +116,10 @@ def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:
 
 
 def _finding(seen: Observed, verb: str, resource: str, did: str, severity: Severity = "waste") -> Finding:
-    return Finding(
+    return Found(
         id=ID,
         severity=severity,
+        about=About(aspect=Aspect.ACTION, requests=seen.own_of([f"{verb} {resource}"])),
         text=f"the operator {did}",
         evidence=tuple(_by_phase(seen, verb, resource)),
         check="noop_reads(max=0)",

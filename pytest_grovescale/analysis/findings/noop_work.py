@@ -23,7 +23,8 @@ from ..phase_result import PhaseResult, WriteEffects
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Span
+from .evidence import ObjectId, Sent, Span
+from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
 ID = "noop-work"
@@ -76,9 +77,10 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         return
     total = kinds.total()
     others = total - (kinds & passed_on).total()
-    yield Finding(
+    yield Found(
         id=ID,
         severity="waste" if total > _PASSED_ON * triggers or others >= min(_FEW, triggers / 2) else "note",
+        about=About(aspect=Aspect.AMOUNT, requests=[one for span in triggered for one in _writes_of(seen, span)]),
         text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {_most(kinds)}",
         evidence=(*_effects(triggered), *_piled_up(seen, triggered), *_fields(seen, triggered)),
         check="noop_writes(max=0)",
@@ -94,9 +96,10 @@ def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         left = sum(not pod.exists(span.end) or pod.deleting(span.end) for pod in there)
         came = sum(first <= pod.begun < span.end for pod in pods)
         if min(left, came) >= min(_FEW, max(1, len(there) / 2)) and seen.still(first, QUIET_NS / 1e9):
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.ACTION, requests=_writes_of(seen, span)),
                 text=f"{_triggers(span.triggers)} in {span.phase.name} had {left:,} of {len(there):,} pods replaced",
                 evidence=(f"{came:,} others were made in that time",),
                 check="noop_writes(max=0)",
@@ -127,7 +130,7 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
 
 def _touched(seen: Observed) -> Iterator[Finding]:
     """Yield the touched object for which the operator wrote most often without changing anything."""
-    worst: tuple[int, str, Counter[str]] | None = None
+    worst: tuple[int, str, Counter[str], list[Sent]] | None = None
     for touch in seen.touches:
         sent = seen.requests_in(touch.start, touch.end)
         writes = [
@@ -135,16 +138,23 @@ def _touched(seen: Observed) -> Iterator[Finding]:
         ]
         wrote = _without_news(seen, Counter(one.what for one in writes), touch.start, touch.end)
         if wrote and (worst is None or wrote.total() > worst[0]):
-            worst = wrote.total(), touch.life.resource, wrote
+            worst = wrote.total(), touch.life.resource, wrote, writes
     if worst is None:
         return
-    total, resource, wrote = worst
-    yield Finding(
+    total, resource, wrote, sent = worst
+    yield Found(
         id=ID,
         severity="waste",
+        about=About(aspect=Aspect.AMOUNT, requests=sent),
         text=f"a change of an annotation of one of the {resource} made the operator write {total:,}"
         f" time{'s' * (total != 1)} without changing anything: {_most(wrote)}",
     )
+
+
+def _writes_of(seen: Observed, span: Span) -> list[Sent]:
+    """Return what the operator wrote in a phase from its first trigger on."""
+    first = triggers_of(seen.contents, span.recorded)[0][0]
+    return [one for one in seen.requests_in(first, span.end) if one.verb in OBJECT_WRITES]
 
 
 def _most(kinds: Counter[str]) -> str:
@@ -237,9 +247,10 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         again = Counter(
             one.resource for one in seen.within(span) if one.verb == "watch" and is_of(controller, one.resource)
         )
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT, requests=_writes_of(seen, span), times=[(span.start, span.end)]),
             text=f"{_triggers(span.triggers)} in {span.phase.name} made {least:,} reconciles of {controller}"
             + (": it triggers itself" if wrote else ", and it wrote nothing: something asks for each object again"),
             evidence=tuple(
@@ -290,9 +301,10 @@ def _cpu(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         return
     each, number, span = max(costs, key=lambda one: one[0])
     if each >= _CPU_NOTE_S:
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste" if each >= _CPU_S else "note",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"a reconcile that finds nothing to do takes {each * 1e3:.3g} ms of CPU ({number:,} after"
             f" {_triggers(span.triggers)} in {span.phase.name}): {each * _MANY:,.0f} s of a core for each resync or"
             f" restart with {_MANY:,} objects",

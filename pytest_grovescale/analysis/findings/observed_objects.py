@@ -6,12 +6,12 @@ import bisect
 import functools
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
 from ..recording_index import WatchStory
-from .evidence import Life, ObjectId, Touch
+from .evidence import Life, ObjectId, Sent, Touch
 from .observed_requests import WORKLOAD, ObservedRequests
 
 
@@ -152,6 +152,11 @@ class ObservedObjects(ObservedRequests):
         writes = self.writes_by_object.get((life.resource, life.object), ())
         changed = [one for one in writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
         return owner if {one.user for one in changed} <= {self.operator, self.harness} else None
+
+    def own_writes(self, lives: Iterable[Life]) -> list[Sent]:
+        """Return the operator's successful writes to some objects, of those that name them."""
+        keys = {life.key for life in lives}
+        return [one for key in keys for one in self.writes_by_object.get(key, ()) if one.user == self.operator]
 
     def updates(self, life: Life) -> int:
         """Return how often anyone changed an object, its create and its deletion left out."""

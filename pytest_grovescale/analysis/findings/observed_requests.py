@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 
 from .. import contention
@@ -147,6 +147,10 @@ class ObservedRequests:
     def requests_in(self, start: int, end: int) -> list[Sent]:
         """Return the operator's requests for objects in a time, in order; see `requests`."""
         return [one for one in self._own_received.between(start, end) if is_for_objects(one)]
+
+    def own_of(self, whats: Collection[str]) -> list[Sent]:
+        """Return the operator's requests of some kinds: ``get pods``."""
+        return [one for one in self.own if one.what in whats]
 
     @functools.cached_property
     def watched_by_operator(self) -> frozenset[str]:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterator
 
 from ..result import Finding
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "operator-log"
@@ -48,9 +49,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for label, least, what in ((PANICS, 1, "panic"), (TRACES, _LEAST_TRACES, "stack trace")):
         of_faults = label == TRACES and seen.faults.windows
         if (mark := marks.get(label)) is not None and mark.count >= least and not of_faults:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.PROCESS),
                 text=f"the operator's log has {mark.count:,} {what}{'s' * (mark.count != 1)}",
                 evidence=(mark.detail,),
             )
@@ -58,9 +60,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     done = seen.reconciled
     if (errors := marks.get(ERRORS)) is not None and errors.count >= max(_LEAST_ERRORS, _SHARE * done):
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"the operator logged the same error {errors.count:,} times: {message(errors.detail)}",
             evidence=(errors.detail,),
         )
@@ -71,9 +74,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if size is not None and too_long and size.count >= _LEAST_BYTES:
         kilobytes = f"{size.count / 1024 / done:.2g} KiB" if done else ""
         each = f": {kilobytes}, and {lines / done:.3g} lines, for each of {done:,} reconciles" if done else ""
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"the operator logged {size.count / 1e6:,.2g} MB, {lines:,} lines{each}",
         )
 

@@ -20,7 +20,8 @@ from collections.abc import Iterator, Sequence
 from ..audit_times import namespace_of
 from ..reconciles import singulars
 from ..result import Finding, Severity
-from .evidence import Life
+from .evidence import Life, shown
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "ownership"
@@ -41,20 +42,20 @@ def findings(seen: Observed) -> Iterator[Finding]:
         apart = [life for life in own if places.get(life.owner or "", "") not in ("", life.namespace)]
         if apart:
             yield _finding(
-                apart, f"{len(apart):,} {resource} have an owner in another namespace, which counts as absent"
+                seen, apart, f"{len(apart):,} {resource} have an owner in another namespace, which counts as absent"
             )
         absent += [life for life in own if _owner_is_absent(seen, life)]
         yield from _shared(seen, resource, lives)
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
-            yield _finding(loose, f"{len(loose):,} pods have an owner, but no controller")
+            yield _finding(seen, loose, f"{len(loose):,} pods have an owner, but no controller")
     if absent:
         kinds = ", ".join(f"{number:,} {of}" for of, number in Counter(life.resource for life in absent).items())
         why = "have an owner that did not exist when they were made: the garbage collector deletes them"
         # An owner that had just gone is a race with its deletion.
         owners = {life.owner for life in absent}
         raced = len(owners) < _SEVERAL and owners <= set(seen.known)
-        yield _finding(absent, f"{kinds} {why}", "note" if raced else "defect")
+        yield _finding(seen, absent, f"{kinds} {why}", "note" if raced else "defect")
 
 
 def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
@@ -63,6 +64,7 @@ def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fi
     if passed:
         first, second = _owners(seen, passed[0])[:2]
         yield _finding(
+            seen,
             passed,
             f"{len(passed):,} {resource} went from one owner to another while both existed: {passed[0].name} from"
             f" {first.name} to {second.name}; their names for it are the same",
@@ -103,5 +105,11 @@ def _is_of(kind: str, resource: str) -> bool:
     return group == resource.partition(".")[2] and singular in singulars(resource)
 
 
-def _finding(lives: list[Life], text: str, severity: Severity = "defect") -> Finding:
-    return Finding(id=ID, severity=severity, text=text, evidence=(f"{lives[0].namespace}/{lives[0].name}",))
+def _finding(seen: Observed, lives: list[Life], text: str, severity: Severity = "defect") -> Finding:
+    about = About(
+        aspect=Aspect.STATE,
+        requests=seen.own_writes(lives),
+        objects={life.key for life in lives},
+        field="metadata.ownerReferences",
+    )
+    return Found(id=ID, severity=severity, about=about, text=text, evidence=(shown(lives[0].object),))

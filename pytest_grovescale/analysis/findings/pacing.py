@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 from statistics import median, quantiles
 
@@ -28,6 +28,7 @@ from ..api_requests import triggers_of
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, rate_limited
+from .grouping import About, Aspect, Found
 from .observed import AGAIN, Observed
 
 ID = "pacing"
@@ -91,9 +92,11 @@ def _slow_answers(seen: Observed) -> Iterator[Finding]:
             continue
         least = min(times)
         if least >= _SLOW_ANSWER_S and median(others) <= _FASTER * least:
-            yield Finding(
+            slow = [one for one in seen.own_of([what]) if one.changes]
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.TIME, requests=slow),
                 text=f"the API server took {least * 1e3:,.0f} ms and more to answer each of {len(times):,} {what} that"
                 f" were sent while it had nothing else to do, and {median(others) * 1e3:,.0f} ms for other writes"
                 " (median): a webhook for them is slow",
@@ -117,13 +120,18 @@ def _unserved(seen: Observed) -> Iterator[Finding]:
             # None at all: a predicate rightly leaves out what changes nothing.
             if asked >= _LEAST and 0 < count < _SERVED * asked:
                 seconds = (span.end - triggers[-1][0]) / 1e9
-                yield Finding(
+                yield Found(
                     id=ID,
                     severity="waste",
+                    about=_of(span),
                     text=f"{controller} reconciled {count:,} of {asked:,} triggered objects of {span.phase.name} within"
                     f" {seconds:.0f} s, and was idle meanwhile: the others wait for a delay of the operator's own",
                 )
                 return
+
+
+def _of(span: Span, sent: Collection[Sent] = ()) -> About:
+    return About(aspect=Aspect.TIME, requests=sent, times=[(span.start, span.end)])
 
 
 def _busy(seen: Observed, span: Span) -> bool:
@@ -174,9 +182,10 @@ def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Ite
         if not _follows(sent, seen.lives.get(sent[0].resource, ())):
             yield (
                 lasts,
-                Finding(
+                Found(
                     id=ID,
                     severity="waste",
+                    about=_of(span, sent),
                     text=f"in {span.phase.name} the operator sent {len(sent):,} {what} one at a time,"
                     f" {middle * 1e3:.3g} ms after the answer to the one before, for {lasts:.1f} s: a pause, or a rate"
                     " limit of its own",
@@ -212,9 +221,10 @@ def _paced_by_owner(seen: Observed, span: Span, written: Mapping[str, list[Sent]
         if _is_pause(seen, span, least, middle, _PAUSE_OF_OWNER_S):
             yield (
                 lasts,
-                Finding(
+                Found(
                     id=ID,
                     severity="waste",
+                    about=_of(span, [one for made in several for one in made]),
                     text=f"in {span.phase.name} the operator sent {what} one at a time for each of {len(several):,}"
                     f" owners, {middle * 1e3:.3g} ms after the answer to the one before: {lasts:.2g} s for each",
                     evidence=(_evidence(span, least),),
@@ -255,9 +265,10 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
         if waits >= _SERIAL * (len(order) - 1) and long and not _descending(order):
             yield (
                 lasts,
-                Finding(
+                Found(
                     id=ID,
                     severity="waste",
+                    about=_of(span, order),
                     text=f"in {span.phase.name} the operator deleted {len(order):,} {sent[0].resource} one after the"
                     f" other, each when the one before was gone: {lasts:.1f} s",
                     check='phase.milestone("gone", …, max=…)',
@@ -285,9 +296,14 @@ def late(seen: Observed) -> Iterator[Finding]:
         slowed = any(seen.slowed(span) for span in seen.spans if span.phase.name == held[0].phase)
         # With requests under way it may work through them one after the other.
         if least >= (_LATE_BESIDE_OTHERS_S if slowed else _LATE_S) and seen.under_way(all_of_them) < _UNDER_WAY:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(
+                    aspect=Aspect.TIME,
+                    requests=seen.own_writes(life for life in lives if life.marked_at is not None),
+                    times=[(all_of_them.start, all_of_them.end)],
+                ),
                 text=f"{len(waits):,} {resource} were held by a finalizer for {median(waits):.1f} s after there was"
                 " nothing more to do or to wait for",
                 evidence=(

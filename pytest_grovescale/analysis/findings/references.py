@@ -27,6 +27,7 @@ from typing import NamedTuple
 from ..audit_times import namespace_of
 from ..result import Finding
 from .evidence import Life, shown
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "references"
@@ -69,18 +70,20 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for (resource, kind), found in late.items():
         if len(found) >= _LEAST:
             seconds = median((need.those[0].begun - need.life.begun) / 1e9 for need in found)
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of(found),
                 text=f"the operator made {len(found):,} {resource} before the {kind} that they cannot start without"
                 f" ({seconds * 1e3:,.0f} ms before, median): a kubelet that does not find them tries again later",
                 evidence=(shown(found[0].life.object),),
             )
     for (resource, kind), found in never.items():
         if len(found) >= _LEAST:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of(found),
                 text=f"{len(found):,} {resource} that the operator made need {kind} that do not exist: {found[0].name}"
                 f" for {found[0].life.name}",
                 evidence=(
@@ -91,14 +94,19 @@ def findings(seen: Observed) -> Iterator[Finding]:
             )
     for (resource, kind), found in lost.items():
         if len(found) >= _LEAST:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of(found),
                 text=f"{len({need.name for need in found}):,} {kind} were deleted that {len(found):,} {resource} of the"
                 f" operator's still need: {found[0].name} for {found[0].life.name}",
                 evidence=("a pod that is started again, on its node or another one, waits for them",),
             )
     yield from _unneeded(seen, needs)
+
+
+def _of(needs: Sequence[_Need]) -> About:
+    return About(aspect=Aspect.STATE, objects={need.life.key for need in needs}, field=f"spec[{needs[0].kind}]")
 
 
 def _needs(seen: Observed) -> Iterator[_Need]:
@@ -159,9 +167,10 @@ def _unneeded(seen: Observed, needs: Sequence[_Need]) -> Iterator[Finding]:
     for kind, found in stay.items():
         if len(found) >= _LEAST:
             first = next(iter(found.values()))
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.STATE, objects={life.key for life in found.values()}),
                 text=f"{len(found):,} {kind} stay that nothing needs any more: {first.name} for instance; each further"
                 " change may leave as many",
             )

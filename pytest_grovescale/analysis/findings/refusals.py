@@ -23,6 +23,7 @@ from statistics import median
 
 from ..result import Finding
 from .evidence import ObjectId, Sent, shown
+from .grouping import About, Aspect, Found
 from .observed import Observed
 from .observed_requests import is_for_objects
 from .stall_causes import BEING_TERMINATED, meaning
@@ -89,9 +90,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
         shown = kinds.most_common(_SHOWN)
         what = " and ".join(filter(None, [", ".join(name for name, _ in shown[:-1]), shown[-1][0]]))
         more = f" and {len(kinds) - len(shown)} more" if len(kinds) > len(shown) else ""
-        yield Finding(
+        # What the server refuses for the moment is its matter; how that is repeated, the operator's.
+        aspect = Aspect.PROCESS if code in _RIGHTS else Aspect.ACTION if code in _WRONG else Aspect.AMOUNT
+        those = [one for one in left if one.code == code and one.what in kinds]
+        yield Found(
             id=ID,
             severity="defect" if code in _WRONG else "waste",
+            about=About(aspect=aspect, requests=those),
             text=f"{what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{reason} {kinds.total():,} times",
             evidence=(f"the API server said: {message}",) if message else (),
             check='error_ratio(kind="persistent")',
@@ -106,9 +111,10 @@ def _of_namespaces_that_go(refused: Sequence[Sent]) -> Iterator[Finding]:
     number = len(refused)
     if number >= _LEAST:
         objects = len({one.object for one in refused if one.name}) + sum(not one.name for one in refused)
-        yield Finding(
+        yield Found(
             id=ID,
             severity="note" if number <= _FEW * objects else "waste",
+            about=About(aspect=Aspect.ACTION, requests=refused),
             text=f"the operator tried {number:,} times to make {objects:,} objects in namespaces that were being"
             f" deleted ({refused[0].what} for instance)",
         )
@@ -134,9 +140,10 @@ def _given_up(seen: Observed) -> Iterator[Finding]:
             lost[what].append(one)
     for what, found in lost.items():
         if _FEW <= len(found) <= _SHARE_OF_LIKE * kinds[what]:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.STATE, requests=found),
                 text=f"{what} was refused ({found[0].code}) for {len(found):,} objects and not sent again, as it was"
                 f" for the other {kinds[what] - len(found):,}: what it was to say is lost",
                 evidence=(shown(found[0].object),),
@@ -153,9 +160,10 @@ def _errors(seen: Observed) -> Iterator[Finding]:
     controller, number = max(failed.items(), key=lambda one: one[1], default=("", 0))
     refused = sum(one.refused for one in seen.own)
     if number >= max(_LEAST_ERRORS, _SHARE * done[controller]) and refused <= number / 2:
-        yield Finding(
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
             text=f"{number:,} of {done[controller]:,} reconciles of {controller} ended with an error, and only"
             f" {refused:,} of the operator's requests were refused: an error as a way to wait is tried again with a"
             " delay that grows to minutes",
@@ -189,9 +197,10 @@ def _made_twice(seen: Observed, refused: list[Sent]) -> Iterator[Sent]:
 def _lagging(twice: list[Sent]) -> Iterator[Finding]:
     for what, number in Counter(one.what for one in twice).most_common(_SHOWN):
         if number >= _LEAST:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.ACTION, requests=[one for one in twice if one.what == what]),
                 text=f"{what} was answered 409 {number:,} times, for objects that the operator had made just before:"
                 " its cache did not show them yet",
                 check='error_ratio(kind="persistent")',
@@ -231,9 +240,10 @@ def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:
             if most > _ON_ONE * number:
                 why = f"{most:,} times it was {name}, which several of its workers write"
             codes = "/".join(str(code) for code in sorted({one.code for one in conflicts if one.what == what}))
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.ACTION, requests=[one for one in conflicts if one.what == what]),
                 text=f"{number:,} of {writes[what]:,} {what} conflicted ({codes}): {why}",
                 check="conflict_rate(phase=…, max=0.05)",
             )
@@ -245,16 +255,19 @@ def _retries(refused: list[Sent]) -> Iterator[Finding]:
         # An object that is created by a generated name has none here.
         by_request[one.what, one.namespace, one.name].append(one)
     flat = []
+    repeated: list[Sent] = []
     for (what, namespace, name), tries in by_request.items():
         gaps = [(after.received - before.received) / 1e9 for before, after in pairwise(tries)]
         half = len(gaps) // 2
         if name and len(tries) >= _RETRIES and median(gaps[half:]) < _GROWS * median(gaps[:half]):
             flat.append((len(tries), median(gaps), f"{what} {namespace}/{name}"))
+            repeated += tries
     if flat:
         number, gap, example = max(flat)
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.ACTION, requests=repeated),
             text=f"refused requests are repeated without a growing delay: {example}, {number:,} times, every"
             f" {gap * 1e3:,.3g} ms",
             evidence=(f"{len(flat):,} objects were tried so",) if len(flat) > 1 else (),

@@ -18,6 +18,7 @@ from itertools import pairwise
 
 from ..result import OPERATOR, Finding
 from .evidence import WANTED, Sent, changed_paths
+from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 from .observed_requests import RESTART
 
@@ -46,9 +47,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
         and not any(begin <= one.at <= end for begin, end in asked)
     ]
     if found:
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.PROCESS),
             text=f"the operator was restarted {len(found):,} time{'s' * (len(found) != 1)} while it was under test",
             evidence=tuple(f"{one.subject}: {one.detail}".rstrip(": ") for one in found[:3]),
         )
@@ -75,9 +77,10 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
         pods = sum(begin.at < pod.begun < end for pod in seen.lives.get("pods", ()))
         paths = Counter(path for of_one in changed[resource] for path in of_one)
         path = max((count, path) for path, count in paths.items())[1]
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.ACTION, requests=[one for one in sent if one.resource == resource]),
             text=f"after a restart, while the test changed nothing, the operator changed {len(changed[resource]):,}"
             f" {resource} ({path}): it had missed a change before, or makes them otherwise after each restart",
             evidence=(
@@ -113,9 +116,10 @@ def _made_or_deleted(sent: list[Sent]) -> Iterator[Finding]:
         kinds = Counter(one.resource for one in those)
         resource, number = max(kinds.items(), key=lambda one: one[1], default=("", 0))
         if number >= _LEAST:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.ACTION, requests=[one for one in those if one.resource == resource]),
                 text=f"after a restart, while the test changed nothing, the operator {done} {number:,} {resource}: it"
                 " had missed a change before, or does so after each restart",
                 evidence=tuple(f"{other:,} {of}" for of, other in kinds.items() if of != resource),
@@ -133,9 +137,10 @@ def _waits_for_its_lease(seen: Observed) -> Iterator[Finding]:
         asked = [one for one in leases if one.received < taken.received]
         waited = (taken.completed - asked[0].received) / 1e9 if asked else 0.0
         if len(asked) >= _LEAST and waited >= _LEAST_WAIT_S:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.PROCESS),
                 text=f"after a restart the operator waited {waited:.0f} s for its own Lease {taken.name}: the process"
                 " before did not release it when it ended",
                 evidence=("each update of the operator stops its work for so long",),

@@ -16,11 +16,12 @@ three objects of the workload, where no one else can have changed it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 
 from ..result import Finding
 from .evidence import Life, Sent, shown
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "rival-writers"
@@ -52,7 +53,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             often = sum(times >= _ON_EACH for times, _ in found)
             times, most = max(found, key=lambda one: one[0])
             if times >= _ON_ONE or often >= _OBJECTS:
-                yield _finding(seen, path, often, times, most)
+                yield _finding(seen, path, often, times, most, [life for _, life in found])
 
 
 def _taken_back(seen: Observed) -> Iterator[Finding]:
@@ -65,9 +66,10 @@ def _taken_back(seen: Observed) -> Iterator[Finding]:
             and any(path.startswith(_OF_HARNESS) or path == _ALL for path in _returns(seen, life))
         ]
         if undone:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.STATE, objects={life.key for life in undone}, field="metadata.annotations"),
                 text=f"the operator took back an annotation that someone else had written, of {len(undone):,}"
                 f" {resource}: it writes objects as a whole, from an older copy, or removes what it does not know",
                 evidence=(shown(undone[0].object),),
@@ -97,9 +99,10 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
                 objects += 1
                 changed.update(specs)
         if objects >= _OBJECTS:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.STATE),
                 text=f"the operator changed {changed.most_common(1)[0][0]} of {objects:,} {resource}: a spec is its"
                 " user's, who applies it again from where it is kept",
                 check="noop_writes(max=0)",
@@ -124,9 +127,10 @@ def _deleted_of_others(seen: Observed) -> Iterator[Finding]:
             found[one.resource].append(one)
     for resource, deletions in found.items():
         own = resource.partition(".")[2].count(".") and resource in seen.with_status
-        yield Finding(
+        yield Found(
             id=ID,
             severity="note" if own else "defect",
+            about=About(aspect=Aspect.STATE, requests=deletions),
             text=f"the operator deleted {len(deletions):,} {resource} that it had not made: {deletions[0].name} for"
             " instance, which its user had applied and not deleted",
         )
@@ -140,7 +144,7 @@ def _returns(seen: Observed, life: Life) -> Counter[str]:
     return back
 
 
-def _finding(seen: Observed, path: str, objects: int, times: int, most: Life) -> Finding:
+def _finding(seen: Observed, path: str, objects: int, times: int, most: Life, lives: Sequence[Life]) -> Finding:
     # A status has a subresource, whose writer cannot change a spec, but annotations and labels.
     wrote = Counter(
         one.user
@@ -153,9 +157,12 @@ def _finding(seen: Observed, path: str, objects: int, times: int, most: Life) ->
         if others
         else "the operator alone writes one and then the other"
     )
-    return Finding(
+    return Found(
         id=ID,
         severity="defect",
+        about=About(
+            aspect=Aspect.STATE, requests=seen.own_writes(lives), objects={life.key for life in lives}, field=path
+        ),
         text=f"{path} of {objects:,} {most.resource} goes back and forth between values: {who}",
         evidence=(f"{shown(most.object)}: back to the value before {times:,} times",),
         check="noop_writes(max=0)",

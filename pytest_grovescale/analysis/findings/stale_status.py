@@ -33,6 +33,7 @@ from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding
 from .evidence import BUDGETS, Life, Window, condition
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "stale-status"
@@ -72,9 +73,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, field, window, wrong in _right_once(seen):
         found.setdefault((resource, field), (window, wrong))
     for (resource, field), (window, wrong) in found.items():
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect" if window.seconds >= _LONG_S else "waste",
+            about=_of_field(seen, resource, field),
             text=f"{field} of {len(wrong):,} {resource} is wrong while nothing changes for {window.seconds:.1f} s of"
             f" {window.phase}: {wrong[0]}",
             evidence=tuple(wrong[1:_SHOWN]),
@@ -83,6 +85,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _unobserved(seen, {resource for resource, field in found if field == _GENERATION[1]})
     yield from _ahead(seen)
     yield from _behind(seen)
+
+
+def _of_field(seen: Observed, resource: str, field: str) -> About:
+    """Return what a finding of a field of one kind's objects is about: most of these it mostly is wrong in."""
+    return About(aspect=Aspect.STATE, objects={life.key for life in seen.lives[resource]}, field=field)
 
 
 def _unobserved(seen: Observed, known: set[str]) -> Iterator[Finding]:
@@ -99,9 +106,10 @@ def _unobserved(seen: Observed, known: set[str]) -> Iterator[Finding]:
             if any(_is_status(event) for event in life.between(changed + _CACHE_LAG_NS, end)):
                 behind.append(f"{life.name} has {observed}, and generation {wanted}")
         if len(behind) >= _SHOWN:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of_field(seen, resource, _GENERATION[1]),
                 text=f"{_GENERATION[1]} of {len(behind):,} {resource} stays behind, although their status was written"
                 f" seconds after the generation: {behind[0]}",
                 evidence=tuple(behind[1:_SHOWN]),
@@ -263,9 +271,11 @@ def _behind(seen: Observed) -> Iterator[Finding]:
             if watched and any(seen.slowed(span) for span in seen.spans):
                 continue
             why = "looks at them at times" if watched else "does not watch them"
-            yield Finding(
+            late_writes = [one for one in seen.own_writes(seen.lives[resource]) if one.verb in ("update", "patch")]
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.TIME, requests=late_writes),
                 text=f"the status of {resource} follows changes of their {kind} {late:.2g} s later (median of"
                 f" {len(found):,}): the operator {why}",
                 evidence=(f"up to {max(found):.2g} s",),
@@ -315,9 +325,10 @@ def _ahead(seen: Observed) -> Iterator[Finding]:
                     early[path].append(((first.at - event.at) / 1e9, life.name))
         for path, found in early.items():
             seconds = median(before for before, _ in found)
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of_field(seen, resource, path),
                 text=f"{path} said that {len(found):,} {resource} are ready before the first of their pods was Ready,"
                 f" {seconds:.2g} s before (median)",
                 evidence=(", ".join(name for _, name in found[:_SHOWN]),),

@@ -24,7 +24,8 @@ from collections.abc import Iterator
 
 from ..result import Finding
 from . import operator_log
-from .evidence import ObjectId, Window
+from .evidence import FINALIZERS, ObjectId, Window
+from .grouping import About, Aspect, Found
 from .left_behind import kept_by_owners
 from .observed import Observed
 from .observed_requests import is_for_objects
@@ -68,9 +69,13 @@ def _finding(seen: Observed, window: Window) -> Finding:
         wrote = Counter(one.what for one in sent if one.changes and (one.resource, one.object) in again).most_common(3)
         resource, (namespace, name) = max(sorted(again), key=lambda key: written[key])
         most = written[resource, (namespace, name)]
-        return Finding(
+        return Found(
             id=ID,
             severity="defect",
+            about=About(
+                aspect=Aspect.ACTION,
+                requests=[one for one in sent if one.changes and (one.resource, one.object) in again],
+            ),
             text=f"{stall}: the operator wrote the same {len(again):,} object{'s' * (len(again) != 1)} over and over"
             f" ({', '.join(f'{number:,} {what}' for what, number in wrote)}): its writes wake itself",
             evidence=(
@@ -106,9 +111,14 @@ def _finding(seen: Observed, window: Window) -> Finding:
         if stay:
             below = ", ".join(f"{children:,} {of}" for of, children in stay.most_common(3))
             evidence.append(f"below them {below} were not deleted")
-        return Finding(
+        return Found(
             id=ID,
             severity="defect",
+            about=About(
+                aspect=Aspect.STATE,
+                objects={life.key for life in seen.lives[resource] if name in life.finalizers_at(window.end)},
+                field=FINALIZERS,
+            ),
             text=f"{stall}: {number:,} {resource} wait for their finalizer {name}, which the operator does not take"
             " away",
             evidence=tuple(evidence) or (f"it sent {len(sent):,} requests in that time",),
@@ -116,9 +126,10 @@ def _finding(seen: Observed, window: Window) -> Finding:
         )
     if failed.total() >= _FAILED and failed.total() >= reconciled.total() / 2:
         asked = f" ({len(sent):,} requests)" if sent else ", before any request"
-        return Finding(
+        return Found(
             id=ID,
             severity="defect",
+            about=About(aspect=Aspect.ACTION, requests=sent),
             text=f"{stall}: {failed.total():,} of {reconciled.total():,} reconciles ended in an error{asked}",
             evidence=(*evidence, *_why_failed(seen, window)),
             check='error_ratio(kind="persistent")',
@@ -133,27 +144,31 @@ def _finding(seen: Observed, window: Window) -> Finding:
             )
         )
         known = cause(seen, window)
-        return Finding(
+        aspect = Aspect.AMOUNT if known is None else Aspect.ACTION
+        return Found(
             id=ID,
             severity="defect" if known is not None and known.severity == "defect" else "waste",
+            about=About(aspect=aspect, requests=sent, times=[(window.start, window.end)]),
             text=f"{stall}: the operator went on and changed nothing: {asked or often}"
             + (f"; {known.text}" if known is not None else ""),
             evidence=(*(evidence if asked or failed else ()), *(known.evidence if known is not None else ())),
             check="hot_loop()",
         )
     if (known := cause(seen, window)) is not None:
-        return Finding(
+        return Found(
             id=ID,
             severity=known.severity,
+            about=About(aspect=Aspect.STATE, times=[(window.start, window.end)]),
             text=f"{stall}: {known.text}",
             evidence=(
                 *known.evidence,
                 f"in that time the operator sent {len(sent):,} requests, and made {reconciled.total():,} reconciles",
             ),
         )
-    return Finding(
+    return Found(
         id=ID,
         severity="note",
+        about=About(aspect=Aspect.TIME, times=[(window.start, window.end)]),
         text=f"{stall}: the operator did next to nothing ({len(sent):,} requests, {reconciled.total():,} reconciles):"
         " it waits for something, or has missed an event",
         evidence=tuple(evidence),

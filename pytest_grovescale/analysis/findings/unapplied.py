@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..result import Finding, Severity
 from .evidence import Life, Sent, Span, changed_paths
+from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 from .observed_requests import WORKLOAD
 
@@ -104,9 +105,10 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
     if all(seen.made_by_operator(life) for life in change.lives):
         stayed = [life for life in change.lives if (resource, life.object) not in wrote]
         if stayed and change.path != _SCALED:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of(stayed, change.path),
                 text=f"{change.path} of {len(stayed):,} {resource}, which the operator had made and the test changed in"
                 f" {change.phase}, stayed so: the operator did not put it back",
                 evidence=(_lasted(change),),
@@ -118,9 +120,10 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
         observed = [life for life in change.lives if _says_observed(life, change)]
         severity: Severity = "defect" if not watched or len(observed) >= _OBSERVED else "note"
         said = f", {len(observed):,} of which say that they observed it (observedGeneration)" if observed else ""
-        yield Finding(
+        yield Found(
             id=ID,
             severity=severity,
+            about=_of(change.lives, change.path),
             text=f"a change of {change.path} of {number:,} {resource} in {change.phase} had no effect: the operator"
             + (f" wrote nothing but their status{said}" if watched else " does not watch them, and wrote nothing"),
             evidence=(_lasted(change),),
@@ -130,13 +133,18 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
         life for life in change.lives if not any((one.resource, one.object) in wrote for one in seen.family(life))
     ]
     if 0 < len(without) <= (1 - _MOST) * number:
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=_of(without, change.path),
             text=f"a change of {change.path} of {number:,} {resource} in {change.phase} had no effect for"
             f" {len(without):,} of them: {without[0].name} for instance",
             evidence=("the operator wrote nothing of theirs, and something below each of the others",),
         )
+
+
+def _of(lives: Iterable[Life], field: str) -> About:
+    return About(aspect=Aspect.STATE, objects={life.key for life in lives}, field=field)
 
 
 def _lasted(change: _Change) -> str:
@@ -163,9 +171,10 @@ def _not_made_again(seen: Observed, span: Span) -> Iterator[Finding]:
             if life.exists(one.received) and after < before and end - one.completed >= _LEAST_NS + _SHOWN_NS:
                 fewer[one.resource].append(life)
     for resource, lives in fewer.items():
-        yield Finding(
+        yield Found(
             id=ID,
             severity="defect",
+            about=_of(lives, ""),
             text=f"{len(lives):,} {resource} that the test deleted in {span.phase.name} were not made again, while"
             f" their owners stayed: {lives[0].name} for instance",
         )
@@ -204,9 +213,10 @@ def _not_restarted(seen: Observed) -> Iterator[Finding]:
                     stale.append(life)
                     pods.update(pod.uid for pod in those)
         if len(stale) >= _LEAST:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=_of(stale, "data"),
                 text=f"{len(pods):,} pods run on with what {len(stale):,} {kind} had before the operator changed their"
                 f" data: {stale[0].name} for instance; a program that reads them only at its start does not see it",
             )
@@ -222,9 +232,10 @@ def _not_watched(seen: Observed) -> Iterator[Finding]:
         and (number := sum(bool(life.owner) and seen.made_by_operator(life) for life in lives)) >= _MANY
     }
     if blind:
-        yield Finding(
+        yield Found(
             id=ID,
             severity="note",
+            about=About(aspect=Aspect.STATE),
             text=f"the operator made {', '.join(f'{number:,} {resource}' for resource, number in blind.items())} and"
             " does not watch them: what others change or delete of these stays so until something else happens",
         )

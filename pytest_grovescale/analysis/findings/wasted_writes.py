@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
@@ -29,6 +29,7 @@ from ... import durations
 from ...recording.records import Difference, DifferenceKind
 from ..result import Finding
 from .evidence import Life, Sent, shown
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "wasted-writes"
@@ -86,9 +87,10 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
         took = (chain[-1].completed - chain[0].received) / 1e6
         most = (
             total,
-            Finding(
+            Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.ACTION, requests=[one for chain, _ in chains for one in chain]),
                 text=f"the operator writes {len(objects):,} {resource} {often:.0f} times in a row (mostly {what}), with"
                 " nothing new in between: one write would do",
                 evidence=(f"{shown(life.object)}: {len(chain):,} writes within {took:,.0f} ms",),
@@ -141,6 +143,8 @@ class _Void(NamedTuple):
     """Those without effect."""
     total: int
     example: str
+    sent: Sequence[Sent]
+    """The most frequent kind of writes to each of these objects: some of them had no effect."""
 
     @property
     def text(self) -> str:
@@ -160,9 +164,10 @@ def _without_effect(seen: Observed) -> Iterator[Finding]:
         if len(kinds) == 1
         else f"writes of the operator, {', '.join(kind.text for kind in kinds)},"
     )
-    yield Finding(
+    yield Found(
         id=ID,
         severity="waste",
+        about=About(aspect=Aspect.ACTION, requests=[one for kind in kinds for one in kind.sent]),
         text=f"{writes} changed nothing (mostly {what.most_common(1)[0][0]})",
         evidence=tuple(kind.example for kind in kinds[:_SHOWN]),
         check="api_requests(phase=…, max=…)",
@@ -175,6 +180,7 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     by_parts = resource in seen.with_status
     total = 0
     example = ""
+    sent: list[Sent] = []
     for life in lives:
         key = life.object
         if not seen.own_updates(life) or not life.complete or names[key] > 1 or life.begun < seen.begin:
@@ -205,9 +211,10 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
         if wasted:
             for what, number in Counter(one.what for one in own).most_common(1):
                 nothing[what] += min(wasted, number)
+                sent += [one for one in own if one.what == what]
             example = example or f"{resource} {key[0]}/{key[1]}: {len(own)} successful writes, {changes} changes"
     wasted = nothing.total()
-    return _Void(resource, nothing, total, example) if wasted >= max(_LEAST, _SHARE * total) else None
+    return _Void(resource, nothing, total, example, sent) if wasted >= max(_LEAST, _SHARE * total) else None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -221,6 +228,7 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
     moments: list[int] = []
     periods: list[float] = []
     total = wasted = 0
+    sent: list[Sent] = []
     for life in lives:
         own = seen.own_updates(life)
         if not own:
@@ -232,6 +240,9 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
         total += own
         wasted += count
         if count:
+            part = "status" if all(_of_status(tuple(one.paths)) for _, one in only) else ""
+            writes = [one for one in seen.own_writes([life]) if one.verb in ("update", "patch")]
+            sent += [one for one in writes if one.subresource == part] or writes
             changed += [one for _, one in only]
             moments += [at for at, _ in only]
             periods += [(after - before) / 1e9 for (before, _), (after, _) in pairwise(only)]
@@ -241,9 +252,10 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
     paths = Counter(path for one in changed for path in one.paths)
     idle = max((window.seconds for window in seen.idle_windows), default=0.0)
     at_triggers = any(span.triggers and span.start <= at < span.end for span in seen.spans for at in moments)
-    yield Finding(
+    yield Found(
         id=ID,
         severity="waste",
+        about=About(aspect=Aspect.ACTION, requests=sent),
         text=f"{wasted:,} of {total:,} writes of the operator to {resource} changed nothing but {what}"
         f" ({', '.join(path for path, _ in paths.most_common(2))})",
         evidence=(
@@ -268,9 +280,10 @@ def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Findin
     for path, found in sorted(steps.items()):
         step = min(found)
         if len(found) >= _LEAST and longest < 2 * step:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="note",
+                about=About(aspect=Aspect.ACTION),
                 text=f"{path} of {resource} is a time in steps of {durations.text(step)}: a write at each step would"
                 " not show in this run, "
                 + (f"whose longest time without any change was {longest:.0f} s" if longest else "which never rested"),
@@ -289,9 +302,11 @@ def _deletions(seen: Observed) -> Iterator[Finding]:
     twice = [key for key, number in asked.items() if number > max(1, made[key])]
     if len(twice) >= _LEAST and len(twice) >= _SHARE * len(asked):
         resource, name = twice[0]
-        yield Finding(
+        again = [one for one in deletes if asked[one.resource, one.object] > max(1, made[one.resource, one.object])]
+        yield Found(
             id=ID,
             severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=again),
             text=f"{len(twice):,} objects were deleted more than once",
             evidence=(f"{resource} {name[0]}/{name[1]}: {asked[twice[0]]} delete requests",),
             check='api_requests(phase=…, verb="delete", max=…)',
@@ -299,9 +314,11 @@ def _deletions(seen: Observed) -> Iterator[Finding]:
     missed = Counter((one.resource, one.code) for one in deletes if one.code in (404, 409))
     for (resource, code), number in missed.items():
         if number >= _LEAST and number >= _SHARE * len(deletes):
-            yield Finding(
+            refused = [one for one in deletes if (one.resource, one.code) == (resource, code)]
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=About(aspect=Aspect.ACTION, requests=refused),
                 text=f"{number:,} of {len(deletes):,} deletions of the operator were answered {code} ({resource})",
                 check='api_requests(phase=…, verb="delete", max=…)',
             )

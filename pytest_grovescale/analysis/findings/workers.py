@@ -28,6 +28,7 @@ from ..cpu import API_SERVER
 from ..phase_result import PhaseResult
 from ..result import OPERATOR, Finding
 from .evidence import Span, rate_limited
+from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "workers"
@@ -55,12 +56,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for workers that wait, for the rate limit, and for queues that are never empty."""
     waits = [wait for span in seen.spans if (wait := _waiting(seen, span)) is not None]
     if waits:
-        yield max(waits, key=lambda wait: (wait.keys > 0, wait.share)).finding()
+        worst = max(waits, key=lambda wait: (wait.keys > 0, wait.share))
+        yield worst.finding(next(span for span in seen.spans if span.phase is worst.phase))
     else:
         held = list(_held_by_noops(seen)) or list(_held_by_own_measure(seen))
         yield from held
     for span in seen.spans:
-        yield from _of_phase(span.phase, explained=bool(waits) or seen.slowed(span))
+        yield from _of_phase(span, explained=bool(waits) or seen.slowed(span))
     yield from _never_empty(seen)
     if not waits:
         yield from _one_at_a_time(seen)
@@ -78,9 +80,10 @@ def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
         if overlap or len(sent) < _REQUESTS or share < _ANSWERS or rate_limited(span) or span.phase.seconds < _LONG_S:
             continue
         named = f"in {span.phase.name} the operator never had two requests under way at once"
-        one = Finding(
+        one = Found(
             id=ID,
             severity="note",
+            about=_of(span),
             text=f"{named}, and waited for an answer in {share:.0%} of {span.phase.seconds:.1f} s: a single worker, or"
             " a lock around its requests",
             evidence=(f"{len(sent):,} requests",),
@@ -102,9 +105,10 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
             reconciles = sum(one.count for one in span.phase.reconciles if one.controller == row.controller)
             held = (row.busy_workers or 0.0) * span.phase.seconds - explained
             if reconciles >= _NOOPS and held >= _HELD_S * reconciles:
-                yield Finding(
+                yield Found(
                     id=ID,
                     severity="waste",
+                    about=_of(span),
                     text=f"a no-op reconcile of {row.controller} holds its worker for {held / reconciles:.2g} s, in"
                     " which it neither asks the API server nor runs: for a lock, a sleep or another service",
                     evidence=(
@@ -138,9 +142,10 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
                 and held >= _HELD_S * by["count"]
                 and by["sum"] < _MOST_AT_ONCE * span.phase.seconds
             ):
-                yield Finding(
+                yield Found(
                     id=ID,
                     severity="waste",
+                    about=_of(span),
                     text=f"a reconcile that finds nothing to do takes {by['sum'] / by['count']:.2g} s by {family}, and"
                     f" {held / by['count']:.2g} s of that neither asks the API server nor runs: a lock, a sleep, a call"
                     " that blocks",
@@ -172,11 +177,12 @@ class _Wait(NamedTuple):
     def share(self) -> float:
         return self.surplus / self.busy
 
-    def finding(self) -> Finding:
+    def finding(self, span: Span) -> Finding:
         name = max(self.phase.workers, key=lambda row: row.busy_workers or 0).controller
-        return Finding(
+        return Found(
             id=ID,
             severity="defect" if self.keys else "waste",
+            about=_of(span),
             text=f"of {self.busy:.1f} busy workers (mostly of {name}) in {self.phase.name}, {self.surplus:.1f} waited"
             " neither for the API server nor for a core: for a lock, a sleep or a condition",
             evidence=(
@@ -208,21 +214,28 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
     return found if few and found.surplus >= _ALL_BUT_ALL * found.busy else None
 
 
-def _of_phase(phase: PhaseResult, *, explained: bool) -> Iterator[Finding]:
+def _of(span: Span) -> About:
+    return About(aspect=Aspect.TIME, times=[(span.start, span.end)])
+
+
+def _of_phase(span: Span, *, explained: bool) -> Iterator[Finding]:
+    phase = span.phase
     for row in phase.workers:
         if row.blocked and not explained:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=_of(span),
                 text=f"the workers of {row.controller} were blocked for {row.blocked_s:.3g} s of {phase.name}",
                 evidence=tuple(f"from {one.start_s:.1f} to {one.end_s:.1f} s" for one in row.blocked[:3]),
                 check=f'no_blocked_workers(phase="{phase.name}")',
             )
     for one in phase.bottlenecks:
         if one.suspect == "operator-rate-limit" and one.share >= _RATE_LIMITED and one.seconds >= 1:
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="waste",
+                about=_of(span),
                 text=f"the operator's own client-side rate limit takes {one.share:.0%} of {phase.name}"
                 f" ({one.seconds:.3g} s)",
                 evidence=(one.evidence,),
@@ -241,8 +254,9 @@ def _never_empty(seen: Observed) -> Iterator[Finding]:
         depths = [target.value(series, scrape) or 0 for scrape in rests]
         if min(depths) >= _QUEUE:
             name = parse(series).labels.get("name", "")
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=About(aspect=Aspect.AMOUNT),
                 text=f"the queue {name} is never empty: {min(depths):,.0f} keys or more wait at the end of each phase",
             )
