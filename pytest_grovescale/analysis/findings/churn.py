@@ -11,7 +11,8 @@ deletion that waits for them (foreground) never ends.
 No false alarm: between two changes of the workload by the harness, from its first apply on and never after a deletion;
 pods and Jobs that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects,
 and a tenth of the kind, or two that their maker deleted within five seconds while their owner stayed. Children of an
-owner that goes count where there was one of their name before, by the API server's own order of writes. Kinds that are
+owner that goes count where there was one of their name before, by the API server's own order of writes, or where one of
+their kind had gone since, a second and a half later. Kinds that are
 not watched count where the log has one object made and collected three times. A change of a number counts where the
 children before were as many, or a multiple, and nothing else of the spec changed with it. Contents that are written
 again count three times within one generation of their owner, of three objects that no one else writes; those of other
@@ -46,6 +47,8 @@ _ENDED = ("Succeeded", "Failed")
 _JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
 _LEAST_REWRITTEN = 3
 _CAUSE_NS = 1_000_000_000
+_LATER_NS = 1_500_000_000
+"""Time after which an operator's cache, on a busy machine too, shows that an object is being deleted, ns."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -110,7 +113,10 @@ def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
         for life in sorted(lives, key=lambda one: one.begun):
             place = *life.object, life.owner
             owner = seen.known.get(life.owner or "")
-            if owner is not None and place in known and seen.made_by_operator(life) and _made_after(life, owner):
+            if owner is None or owner.marked_at is None or not seen.made_by_operator(life):
+                known.add(place)
+                continue
+            if (place in known and _made_after(life, owner)) or _takes_a_place(seen, life, owner):
                 again.setdefault(owner.resource, []).append(life)
             known.add(place)
         for of, found in again.items():
@@ -125,6 +131,15 @@ def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
                 evidence=(_names(found),),
                 check=f'api_requests(phase=…, verb="create", resource="{resource}", max=0)',
             )
+
+
+def _takes_a_place(seen: Observed, life: Life, owner: Life) -> bool:
+    """Return whether an object was made for one of its kind, of another name, that went while their owner does."""
+    asked = owner.marked_at
+    if asked is None or life.begun < asked + _LATER_NS:
+        return False
+    gone = [other.gone_at() for other in seen.children.get(owner.uid, ()) if other.resource == life.resource]
+    return any(at is not None and asked <= at <= life.begun for at in gone)
 
 
 def _made_after(life: Life, owner: Life) -> bool:

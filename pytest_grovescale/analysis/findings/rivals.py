@@ -10,7 +10,8 @@ No false alarm: fields of labels, annotations and spec count, which say what is 
 an earlier value. A field has to return to its value before three times on one object, or twice on each of three, and
 the operator has to be one of its writers. What it took back counts from the first time on where it is the annotation
 by which the harness triggers or touches, which no other program knows. A spec that the operator changed is a note, of
-three objects of the workload, where no one else can have changed it.
+three objects of the workload, where no one else can have changed it. A number of replicas that returns counts from the
+first time on where an autoscaler names the object as its target, and another one wrote before the operator.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _ON_EACH = 2
 _OBJECTS = 3
 _WANTED = ("metadata.", "spec.")
 _OF_HARNESS = "metadata.annotations.grovescale.io/"
+_AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
+_REPLICAS = "spec.replicas"
 _ALL = "metadata.annotations"
 """Path of the annotations of an object that had none."""
 
@@ -42,6 +45,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _taken_back(seen)
     yield from _specs_of_others(seen)
     yield from _deleted_of_others(seen)
+    yield from _of_autoscalers(seen)
     for _, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
         for life in lives:
@@ -134,6 +138,47 @@ def _deleted_of_others(seen: Observed) -> Iterator[Finding]:
             text=f"the operator deleted {len(deletions):,} {resource} that it had not made: {deletions[0].name} for"
             " instance, which its user had applied and not deleted",
         )
+
+
+def _of_autoscalers(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of which the operator takes back the number of replicas that an autoscaler is there for."""
+    targets = {
+        (kind, (scaler.namespace, name)): scaler
+        for scaler in seen.lives.get(_AUTOSCALERS, ())
+        for kind, _, name in (need.partition("/") for need in scaler.events[0].needs)
+    }
+    undone: dict[str, list[tuple[Life, Life, str]]] = defaultdict(list)
+    for (resource, of), scaler in targets.items():
+        for life in seen.of_name.get((resource, of), ()):
+            if (other := _scaled_back(seen, life, scaler)) is not None:
+                undone[resource].append((life, scaler, other))
+    for resource, found in undone.items():
+        life, scaler, other = found[0]
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(aspect=Aspect.STATE, objects={life.key for life, _, _ in found}, field=_REPLICAS),
+            text=f"the operator set {_REPLICAS} of {len(found):,} {resource} back to its own value after {other} had"
+            f" changed it, although {_AUTOSCALERS} {shown(scaler.object)} scales them",
+            evidence=(shown(life.object), "a field that another writer owns is left out of what is written"),
+        )
+
+
+def _scaled_back(seen: Observed, life: Life, scaler: Life) -> str | None:
+    """Return whose number of replicas the operator took back while an autoscaler was there; None: of no one."""
+    writes = [
+        one
+        for one in seen.writes_by_object.get((life.resource, life.object), ())
+        if one.verb in ("update", "patch") and one.subresource in ("", "scale")
+    ]
+    for event in life.between(scaler.begun, seen.end):
+        if event.difference is None or _REPLICAS not in event.difference.back or not scaler.exists(event.at):
+            continue
+        before = [one for one in writes if one.received <= event.at]
+        others = [one for one in before if one.user != seen.operator and one.completed >= scaler.begun]
+        if before and before[-1].user == seen.operator and others:
+            return seen.role(others[-1].user)
+    return None
 
 
 def _returns(seen: Observed, life: Life) -> Counter[str]:

@@ -56,6 +56,7 @@ _READY_STATES = {
     "status.phase": "Ready",
 }
 _PHASE = "status.phase"
+_ENDED = ("Succeeded", "Failed")
 _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
 """Conditions of Deployments, ReplicaSets and Jobs that say that they cannot do what they are for."""
 _NOT_READY_PHASES = frozenset(
@@ -144,7 +145,9 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
             ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in own)
             if numbers[_READY_PODS] != ready:
                 wrong[_READY_PODS].append(f"{life.name} has {numbers[_READY_PODS]}, and {ready} Ready pods")
-        if _PODS in numbers and numbers[_PODS] != len(own):
+        # Those that ended may be left out, as a ReplicaSet does.
+        ended = sum(pod.field(_PHASE, window.end) in _ENDED for pod in own)
+        if _PODS in numbers and numbers[_PODS] not in (len(own), len(own) - ended):
             wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}, and {len(own)} pods")
     return wrong
 

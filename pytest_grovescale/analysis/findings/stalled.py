@@ -126,12 +126,17 @@ def _finding(seen: Observed, window: Window) -> Finding:
         )
     if failed.total() >= _FAILED and failed.total() >= reconciled.total() / 2:
         asked = f" ({len(sent):,} requests)" if sent else ", before any request"
+        why = list(_why_failed(seen, window))
         return Found(
             id=ID,
             severity="defect",
             about=About(aspect=Aspect.ACTION, requests=sent),
-            text=f"{stall}: {failed.total():,} of {reconciled.total():,} reconciles ended in an error{asked}",
-            evidence=(*evidence, *_why_failed(seen, window)),
+            text=f"{stall}: {failed.total():,} of {reconciled.total():,} reconciles ended in an error{asked}"
+            + (f": {why[0]}" if why else ""),
+            evidence=(
+                *evidence,
+                *(why[1:] or ["the operator's log says which: grovescale show -v has its last lines"]),
+            ),
             check='error_ratio(kind="persistent")',
         )
     half = window._replace(start=(window.start + window.end) // 2)
@@ -183,8 +188,6 @@ def _why_failed(seen: Observed, window: Window) -> Iterator[str]:
     error = next((mark for mark in seen.contents.marks if mark.label == operator_log.ERRORS), None)
     if error is not None:
         yield f"the operator logged most often, {error.count:,} times: {operator_log.message(error.detail)}"
-    else:
-        yield "the operator's log says which: grovescale show -v has its last lines"
 
 
 def _changes(seen: Observed, window: Window, objects: set[tuple[str, ObjectId]]) -> str:

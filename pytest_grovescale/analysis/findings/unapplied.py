@@ -10,9 +10,10 @@ What others change or delete of its own objects, an operator puts back.
 No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, when the
 operator has sent nothing for one. Any write of the operator to anything but a status is an effect, and fields that
 speak of times, pauses and policies need none. A change without effect is a defect where the kind is not watched, where
-the status says that it was observed, or where it had one for most of its like; else a note. Pods that keep running with
-old contents are a note, since a program may read them again; and so are kinds without a watch, since a resync may be
-meant.
+the status says that it was observed, or where it had one for most of its like; else a note. Of Kubernetes' own kinds it
+counts where the operator watches them or has read those objects, and any write is its effect. Pods that keep running
+with old contents are a note, since a program may read them again; and so are kinds that it makes, or reads three times
+after the workload came, without a watch, since a resync may be meant; what it reads while nothing changes, it polls.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..result import Finding, Severity
-from .evidence import Life, Sent, Span, changed_paths
+from .evidence import Life, Sent, Span, changed_paths, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 from .observed_requests import WORKLOAD
@@ -42,6 +43,8 @@ _MOST = 0.8
 _MANY = 5
 _NEEDS_NONE = re.compile(r"paus|suspend|interval|timeout|retention|ttl|polic|schedule|period|deadline", re.IGNORECASE)
 _READ_AT_START = ("configmaps/", "secrets/")
+_SELDOM = frozenset({"namespaces", "nodes", "serviceaccounts", "customresourcedefinitions.apiextensions.k8s.io"})
+"""Kinds that exist before the workload and hardly change, or of which no more than the name matters."""
 
 
 class _Change(NamedTuple):
@@ -66,6 +69,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _not_made_again(seen, span)
     yield from _not_restarted(seen)
     yield from _not_watched(seen)
+    yield from _read_and_not_watched(seen)
 
 
 def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
@@ -100,8 +104,9 @@ def _next_act(seen: Observed, at: int) -> int:
 
 def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
     sent = seen.requests_in(change.start, change.end)
-    wrote = {(one.resource, one.object) for one in sent if one.changes and one.subresource != "status"}
     number, resource = len(change.lives), change.resource
+    foreign = _is_of_kubernetes(resource) and resource not in seen.status_written
+    wrote = {(one.resource, one.object) for one in sent if one.changes and (foreign or one.subresource != "status")}
     if all(seen.made_by_operator(life) for life in change.lives):
         stayed = [life for life in change.lives if (resource, life.object) not in wrote]
         if stayed and change.path != _SCALED:
@@ -114,6 +119,9 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
                 evidence=(_lasted(change),),
             )
         return
+    reads = _reads(seen, change) if foreign else 0
+    if foreign and not reads and resource not in seen.watched_by_operator:
+        return  # it has nothing to do with them
     if not wrote:
         # Without any watch in the log, they were opened before it began.
         watched = not seen.watched_by_operator or resource in seen.watched_by_operator
@@ -126,7 +134,7 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
             about=_of(change.lives, change.path),
             text=f"a change of {change.path} of {number:,} {resource} in {change.phase} had no effect: the operator"
             + (f" wrote nothing but their status{said}" if watched else " does not watch them, and wrote nothing"),
-            evidence=(_lasted(change),),
+            evidence=(_lasted(change), *([f"it had read them {reads:,} times"] if reads else [])),
         )
         return
     without = [
@@ -145,6 +153,18 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
 
 def _of(lives: Iterable[Life], field: str) -> About:
     return About(aspect=Aspect.STATE, objects={life.key for life in lives}, field=field)
+
+
+def _is_of_kubernetes(resource: str) -> bool:
+    """Return whether a kind is one of Kubernetes' own, by its group: ``configmaps``, ``deployments.apps``."""
+    group = resource.partition(".")[2]
+    return "." not in group or group.endswith(".k8s.io")
+
+
+def _reads(seen: Observed, change: _Change) -> int:
+    """Return how often the operator has read objects that were changed."""
+    objects = {life.object for life in change.lives}
+    return sum(one.verb == "get" and one.resource == change.resource and one.object in objects for one in seen.requests)
 
 
 def _lasted(change: _Change) -> str:
@@ -220,6 +240,32 @@ def _not_restarted(seen: Observed) -> Iterator[Finding]:
                 text=f"{len(pods):,} pods run on with what {len(stale):,} {kind} had before the operator changed their"
                 f" data: {stale[0].name} for instance; a program that reads them only at its start does not see it",
             )
+
+
+def _read_and_not_watched(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that others make, and that the operator reads to do its work and does not watch."""
+    if not seen.watched_by_operator or seen.workload_applied is None:
+        return
+    reads: dict[str, list[Sent]] = defaultdict(list)
+    for one in seen.requests_in(seen.workload_applied, seen.workload_deleted or seen.end):
+        own = any(other.user == seen.operator for other in seen.writes_by_object.get((one.resource, one.object), ()))
+        read = one.verb == "get" and bool(one.name) and not one.subresource and not one.refused
+        if read and not own and one.resource not in _SELDOM and one.resource not in seen.watched_by_operator:
+            reads[one.resource].append(one)
+    for resource, found in sorted(reads.items()):
+        polled = any((one.what, one.object) in seen.repeated_at_quiet for one in found)
+        if len(found) < _LEAST or polled:
+            continue
+        objects = {one.object: None for one in found}
+        more = f" and {len(objects) - 1:,} more" if len(objects) > 1 else ""
+        yield Found(
+            id=ID,
+            severity="note",
+            about=About(aspect=Aspect.TIME, requests=found),
+            text=f"the operator read {resource} {shown(next(iter(objects)))}{more} {len(found):,} times, which others"
+            " make, and does not watch them: a change of them is not followed until something else happens",
+            check="noop_reads(max=0)",
+        )
 
 
 def _not_watched(seen: Observed) -> Iterator[Finding]:

@@ -335,6 +335,26 @@ def test_ready_replicas_that_are_not_the_ready_pods(ready: int, wrong: bool) -> 
     assert severe == ({"stale-status"} if wrong else set())
 
 
+@pytest.mark.parametrize(
+    ("phase", "number", "wrong"),
+    [("Failed", N - 1, False), ("Failed", N, False), ("Running", N - 1, True), ("Failed", N - 2, True)],
+)
+def test_pods_that_ended_may_be_left_out_of_a_number_of_pods(phase: str, number: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 120)
+    sim.request(DEPLOYED - 400, verb="patch", resource="cliques", group="a.io", subresource="status", name="c")
+    shown(sim, "c", DEPLOYED - 300, numbers={"status.replicas": number})
+    gone(sim)
+    records = []
+    for record in sim.records():
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]:
+            fields = {**record.fields, "status.phase": phase if record.name == "pod-0" else "Running"}
+            record = msgspec.structs.replace(record, owner="uid-c", uid=f"uid-{record.name}", fields=fields)
+        records.append(record)
+    texts = [one.text for one in analyse(records).findings if one.id == "stale-status"]
+    assert any(text.startswith("status.replicas of") for text in texts) == wrong
+
+
 def test_pods_without_a_controller_and_owners_elsewhere() -> None:
     sim = settled()
     clique(sim, "c", 120)

@@ -174,7 +174,7 @@ def test_why_reconciles_fail_is_in_the_evidence() -> None:
         sim.add(rec.Mark(at=sim.at(11_500), label="log-errors", count=20, detail="ERROR: no such zone"))
 
     one = stall(refused(), fails)
-    assert "create services t/s was answered 422 (invalid)" in one.evidence[-2]
+    assert "create services t/s was answered 422 (invalid)" in one.text
     assert one.evidence[-1].endswith("20 times: no such zone")
 
 

@@ -1,0 +1,154 @@
+"""What rules find where the operator meets what others make: what it reads, what is scaled, what is being deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.result import Finding
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
+
+from .simulated import Simulation
+from .test_findings import DELETED, DEPLOYED, IDLE, found, made, seen, settled
+from .test_findings_changes import CHANGED, WATCH, applied
+from .test_findings_children import CONFIGMAPS, all_gone
+from .test_findings_objects import clique, shown
+
+DEPLOYMENTS = WatchSpec(resource="deployments.apps", path="/apis/apps/v1/namespaces/t/deployments")
+SCALERS = WatchSpec(
+    resource="horizontalpodautoscalers.autoscaling", path="/apis/autoscaling/v2/namespaces/t/horizontalpodautoscalers"
+)
+SETTINGS: dict[str, Any] = {"resource": "configmaps", "namespace": "t", "name": "settings"}
+
+
+def findings(sim: Simulation, rule: str) -> list[Finding]:
+    return [one for one in analyse(sim.records()).findings if one.id == rule]
+
+
+def settings(sim: Simulation, ms: float, change: Any, **parts: Any) -> None:
+    """A ConfigMap that the harness makes or changes."""
+    if CONFIGMAPS not in sim.watch_ids:
+        sim.watch(CONFIGMAPS, 8)
+    verb, code = ("create", 201) if change == "added" else ("patch", 200)
+    sim.request(ms, user="harness", verb=verb, **SETTINGS, code=code)
+    sim.add(
+        rec.ObjectSeen(
+            at=sim.at(ms + 5), watch=sim.watch_ids[CONFIGMAPS], change=change, name="settings", namespace="t",
+            uid="uid-settings", owner="", **parts,
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reads", "watches", "wrote", "severity"),
+    [
+        (3, False, "", "defect"),
+        (0, False, "", None),  # it has nothing to do with them
+        (0, True, "", "note"),
+        (3, False, "status", None),
+        (3, False, "services", None),
+    ],
+)
+def test_a_change_of_what_the_operator_reads(reads: int, watches: bool, wrote: str, severity: str | None) -> None:
+    sim = settled()
+    sim.request(50, **({**WATCH, "resource": "configmaps", "group": ""} if watches else WATCH))
+    applied(sim, "c-0")
+    settings(sim, 140, "added")
+    for number in range(reads):
+        sim.request(200 + 50 * number, verb="get", **SETTINGS)
+    settings(sim, CHANGED, "modified", difference=rec.Difference(kind="content", paths=["data"]))
+    if wrote:
+        part = "status" if wrote == "status" else ""
+        kind = ("cliques", "a.io") if part else (wrote, "")
+        sim.request(
+            CHANGED + 100, verb="patch", resource=kind[0], group=kind[1], subresource=part, namespace="t", name="c-0"
+        )
+    all_gone(sim)
+    effects = [one for one in findings(sim, "unapplied-changes") if "no effect" in one.text]
+    assert [one.severity for one in effects] == ([severity] if severity else [])
+    assert any("3 times" in line for one in effects for line in one.evidence) == (severity == "defect")
+
+
+@pytest.mark.parametrize("how", ["reads", "watches", "makes", "polls", "seldom", "before", "nodes"])
+def test_what_the_operator_reads_and_does_not_watch(how: str) -> None:
+    sim = settled()
+    sim.request(50, **({**WATCH, "resource": "configmaps", "group": ""} if how == "watches" else WATCH))
+    if how == "makes":
+        sim.request(150, verb="create", **SETTINGS, code=201)
+    start = {"polls": DEPLOYED + 3000, "before": 20}.get(how, 300)
+    parts = {**SETTINGS, **({"resource": "nodes", "namespace": ""} if how == "nodes" else {})}
+    for number in range(1 if how == "seldom" else 4):
+        sim.request(start + 20 * number, verb="get", **parts)
+    noted = [one for one in findings(sim, "unapplied-changes") if "does not watch" in one.text]
+    assert [one.severity for one in noted] == (["note"] if how == "reads" else [])
+
+
+@pytest.mark.parametrize(
+    ("target", "first", "last", "wrong"),
+    [
+        ("web", "kwok", "operator", True),
+        ("web", "operator", "operator", False),  # nobody else has written it
+        ("web", "operator", "kwok", False),
+        ("other", "kwok", "operator", False),  # it puts back what drifted
+    ],
+)
+def test_replicas_of_an_autoscaler(target: str, first: str, last: str, wrong: bool) -> None:
+    sim = settled()
+    sim.watch(DEPLOYMENTS, 8)
+    sim.watch(SCALERS, 8)
+    web = rec.ObjectSeen(
+        at=sim.at(210), watch=sim.watch_ids[DEPLOYMENTS], change="added", name="web", namespace="t", uid="u-web",
+        owner="uid-pcs",
+    )  # fmt: skip
+    sim.request(200, verb="create", resource="deployments", group="apps", namespace="t", name="web", code=201)
+    sim.add(web)
+    sim.add(
+        rec.ObjectSeen(
+            at=sim.at(260), watch=sim.watch_ids[SCALERS], change="added", name="scaler", namespace="t", uid="u-scaler",
+            owner="uid-pcs", needs=[f"deployments.apps/{target}"],
+        )
+    )  # fmt: skip
+    for ms, user, back in ((DEPLOYED, first, []), (DEPLOYED + 500, last, ["spec.replicas"])):
+        part = "scale" if user == "kwok" else ""
+        sim.request(
+            ms, user=user, verb="update", resource="deployments", group="apps", subresource=part, namespace="t",
+            name="web",
+        )  # fmt: skip
+        difference = rec.Difference(kind="content", paths=["spec.replicas"], back=back)
+        sim.add(
+            rec.ObjectSeen(
+                at=sim.at(ms + 10), watch=web.watch, change="modified", name="web", namespace="t", uid="u-web",
+                difference=difference,
+            )
+        )  # fmt: skip
+    text = [one.text for one in findings(sim, "rival-writers") if one.severity == "defect"]
+    assert any("t/scaler" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(
+    ("after_ms", "goes", "deleted", "wrong"),
+    [
+        (3000, True, True, True),
+        (300, True, True, False),  # a cache may not show yet that its owner is being deleted
+        (3000, False, True, False),  # what cleans up, say
+        (3000, True, False, False),
+    ],
+)
+def test_children_of_new_names_for_owners_that_go(after_ms: float, goes: bool, deleted: bool, wrong: bool) -> None:
+    sim = settled()
+    begin = IDLE + 100
+    for number in range(6):
+        clique(sim, f"c-{number}", 200)
+        made(sim, f"c-{number}-old", 250, owner=f"uid-c-{number}")
+        if deleted:
+            shown(sim, f"c-{number}", begin, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+        if goes:
+            seen(sim, f"c-{number}-old", begin + 100, "deleted")
+        made(sim, f"c-{number}-new", begin + after_ms, owner=f"uid-c-{number}")
+        seen(sim, f"c-{number}-new", DELETED - 520, "deleted")
+    all_gone(sim)
+    text = [one.text for one in found(sim) if one.id == "churn"]
+    assert any("were being deleted" in one for one in text) == wrong
