@@ -76,7 +76,7 @@ class Run(NamedTuple):
         return pytest.LineMatcher(self.lines)
 
     def severe(self, test: str) -> set[str]:
-        return {one.id for one in self.tests[test].findings if one.severity != "note"}
+        return {each.id for one in self.tests[test].findings for each in one.all if each.severity != "note"}
 
 
 def copied(folder: Path, name: str, more: str = "") -> Path:

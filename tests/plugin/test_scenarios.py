@@ -237,7 +237,8 @@ def test_each_scenario_runs_its_phases(
     severe = {
         test.test: one.text
         for test in tests
-        for one in test.findings
+        for group in test.findings
+        for one in group.all
         if one.severity == "defect" or one.id in NAMED_BY_FINDINGS
     }
     assert severe == {}

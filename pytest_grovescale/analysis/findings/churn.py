@@ -28,7 +28,7 @@ from statistics import median
 
 from ...recording.records import ObjectSeen
 from ..result import Finding, Severity
-from .evidence import WANTED, Life, changed_paths, condition, shown
+from .evidence import WANTED, Life, ObjectId, changed_paths, condition, shown
 from .grouping import About, Aspect, Found
 from .observed import AGAIN, Observed
 
@@ -64,7 +64,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
-        who = {life.uid: deleters.get((resource, life.name), deleters.get((resource, ""), "")) for life in gone}
+        who = {life.uid: deleters.get(life.key, deleters.get((resource, (life.namespace, "")), "")) for life in gone}
         collected = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
         if len(collected) >= max(_LEAST, _SHARE * len(own)):
             unowned.add(resource)
@@ -169,13 +169,16 @@ def _not_watched(seen: Observed) -> Iterator[Finding]:
         )
 
 
-def _deleters(seen: Observed) -> dict[tuple[str, str], str]:
-    """Return (resource, name) → who deleted it first; under an empty name, who deleted a whole collection.
+def _deleters(seen: Observed) -> dict[tuple[str, ObjectId], str]:
+    """Return (resource, object) → who deleted it first; under an empty name, who deleted all of a namespace's.
 
     A pod is deleted once more by its node, when its containers have ended.
     """
     deletions = [one for one in seen.all_requests if one.verb in ("delete", "deletecollection") and one.changes]
-    return {(one.resource, one.name if one.verb == "delete" else ""): one.user for one in reversed(deletions)}
+    return {
+        (one.resource, (one.namespace, one.name if one.verb == "delete" else "")): one.user
+        for one in reversed(deletions)
+    }
 
 
 def _in_one_step(seen: Observed, life: Life) -> bool:

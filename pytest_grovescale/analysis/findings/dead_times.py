@@ -73,7 +73,7 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
         for one in applied:
             life = lives.get((one.resource, one.object))
             first = _first_act(seen, life, span) if life is not None else None
-            if first is not None:
+            if first is not None and not seen.was_absent(one.completed, first):
                 waits[one.resource, span.phase.name].append((one.completed, first))
     for (resource, phase), found in sorted(waits.items()):
         span = next(one for one in seen.spans if one.phase.name == phase)
@@ -167,5 +167,6 @@ def _still(seen: Observed, span: Span) -> Iterator[_Gap]:
     last = 0
     for before, after in pairwise(writes):
         last = max(last, before.completed)
-        if after.user == seen.operator and after.received > last:
+        own = after.user == seen.operator and after.received > last
+        if own and not seen.was_absent(last, after.received):
             yield _Gap(last, after)

@@ -25,6 +25,9 @@ _REGULAR_INSIDE = 1.5
 _REGULAR_ALWAYS, _BURSTS_ALWAYS = 1.15, 5
 """The same over the whole run, where work comes between: of so many bursts or more."""
 
+_BURSTS_BESIDE = 3
+"""Bursts from which on what also comes at triggers comes without them."""
+
 _ALLOCATED = (
     "go_memstats_alloc_bytes_total",
     "jvm_gc_memory_allocated_bytes_total",
@@ -105,6 +108,13 @@ def _period(moments: Sequence[int], fewest: int, regular: float) -> float | None
     if len(moments) < fewest or gaps[-1] > regular * gaps[0]:
         return None
     return gaps[len(gaps) // 2]
+
+
+def comes_regularly(times: Sequence[int], besides: Sequence[tuple[int, int]]) -> bool:
+    """Return whether requests come at regular intervals in the whole run; three bursts of them beside some times."""
+    moments = bursts(times)
+    others = sum(not any(start <= at < end for start, end in besides) for at in moments)
+    return others >= _BURSTS_BESIDE and _period(moments, _BURSTS_ALWAYS, _REGULAR_ALWAYS) is not None
 
 
 def _objects(seen: Observed, at: int) -> int:

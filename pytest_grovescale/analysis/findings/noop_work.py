@@ -14,8 +14,9 @@ the bundled operator takes 0.5 and one of kopf 3 on a busy machine.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from .. import figures
 from ..api_requests import OBJECT_WRITES, triggers_of
@@ -23,8 +24,9 @@ from ..phase_result import PhaseResult, WriteEffects
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Sent, Span
+from .evidence import ObjectId, Sent, Span, Touch
 from .grouping import About, Aspect, Found
+from .idle_windows import comes_regularly
 from .observed import QUIET_NS, Observed
 
 ID = "noop-work"
@@ -42,6 +44,9 @@ _NEWS = frozenset({"content", "generation"})
 _CPU_NOTE_S, _CPU_S = 0.01, 0.03
 """CPU time of a no-op reconcile, s, from which on it is a note, and waste."""
 _MANY = 1000
+
+_UNEVEN = 1.5
+"""How many times as often as on average the operator may write anyway in a time of about a second."""
 
 _PER_TRIGGER = 3
 """Reconciles of the same object for one trigger from which on something triggers itself."""
@@ -68,8 +73,9 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     for span in triggered:
         first = triggers_of(seen.contents, span.recorded)[0][0]
         twin = seen.twin(span)
-        anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else Counter[str]()
-        counted = Counter(_what(seen, first, span.end)) - anyway
+        counted = Counter(_what(seen, first, span.end))
+        anyway = Counter(_what(seen, twin.start, twin.end)) if twin is not None else _anyway(seen, counted, span)
+        counted -= anyway
         kinds += counted if seen.still(first, QUIET_NS / 1e9) else _without_news(seen, counted, first, span.end)
         passed_on += _passed_on(seen, first, span.end)
         triggers += span.triggers
@@ -89,11 +95,13 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
 
 def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     """Yield that triggers, which change nothing, had pods replaced, by the operator or by what it changed."""
-    for span in triggered:
+    for span in triggered if seen.log_whole else ():
         first = triggers_of(seen.contents, span.recorded)[0][0]
         pods = seen.lives.get("pods", ())
         there = [pod for pod in pods if pod.stays(first)]
-        left = sum(not pod.exists(span.end) or pod.deleting(span.end) for pod in there)
+        by_test = {(one.resource, one.object) for one in seen.by_harness(first, span.end) if one.verb == "delete"}
+        gone = [pod for pod in there if not pod.exists(span.end) or pod.deleting(span.end)]
+        left = sum(pod.key not in by_test for pod in gone)
         came = sum(first <= pod.begun < span.end for pod in pods)
         if min(left, came) >= min(_FEW, max(1, len(there) / 2)) and seen.still(first, QUIET_NS / 1e9):
             yield Found(
@@ -136,7 +144,9 @@ def _touched(seen: Observed) -> Iterator[Finding]:
         writes = [
             one for one in sent if one.verb in OBJECT_WRITES and (one.what, one.object) not in seen.repeated_at_quiet
         ]
-        wrote = _without_news(seen, Counter(one.what for one in writes), touch.start, touch.end)
+        kinds = Counter(one.what for one in writes)
+        kinds -= _anyway(seen, kinds, touch)
+        wrote = _without_news(seen, kinds, touch.start, touch.end)
         if wrote and (worst is None or wrote.total() > worst[0]):
             worst = wrote.total(), touch.life.resource, wrote, writes
     if worst is None:
@@ -149,6 +159,18 @@ def _touched(seen: Observed) -> Iterator[Finding]:
         text=f"a change of an annotation of one of the {resource} made the operator write {total:,}"
         f" time{'s' * (total != 1)} without changing anything: {_most(wrote)}",
     )
+
+
+def _anyway(seen: Observed, kinds: Iterable[str], time: Span | Touch) -> Counter[str]:
+    """Return how many writes of each kind in a time are none of a trigger's: what comes regularly is not at all."""
+    touched = [(touch.start, touch.end) for touch in seen.touches]
+    touched += [(span.start, span.end) for span in seen.spans if span.phase.triggers]
+    found: Counter[str] = Counter()
+    for what in kinds:
+        times = [one.received for one in seen.own_of([what])]
+        expected = _UNEVEN * seen.anyway(what, (time.end - time.start) / 1e9)
+        found[what] = len(times) if comes_regularly(times, touched) else math.ceil(expected)
+    return found
 
 
 def _writes_of(seen: Observed, span: Span) -> list[Sent]:
@@ -252,7 +274,7 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
             severity="waste",
             about=About(aspect=Aspect.AMOUNT, requests=_writes_of(seen, span), times=[(span.start, span.end)]),
             text=f"{_triggers(span.triggers)} in {span.phase.name} made {least:,} reconciles of {controller}"
-            + (": it triggers itself" if wrote else ", and it wrote nothing: something asks for each object again"),
+            + (_why_again(wrote) if seen.log_whole else ""),
             evidence=tuple(
                 f"it opened {number:,} watches on {resource} meanwhile: one without a version begins with all objects"
                 for resource, number in again.items()
@@ -260,6 +282,10 @@ def _reconciles(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
             check=f'noop_reconciles(controller="{controller}", per_trigger=1)',
         )
         return
+
+
+def _why_again(wrote: bool) -> str:
+    return ": it triggers itself" if wrote else ", and it wrote nothing: something asks for each object again"
 
 
 def triggered_itself(seen: Observed, span: Span) -> tuple[str, int] | None:

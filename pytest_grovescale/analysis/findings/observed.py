@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 from ...exposition.families import parse
 from ...recording.records import SETTLED
+from ..api_requests import triggers_of
 from ..metrics.history import TargetHistory
 from ..reconcile_counters import counters_of
 from ..reconciles import objects_of
@@ -31,6 +32,12 @@ LEAST_IDLE_S = 2.0
 
 AGAIN = 3
 """Times that an object was made, or looked at while nothing changed, from which on that goes on."""
+
+_LEAST_KNOWN_S = 1.0
+"""Length of quiet times from which on they show what the operator does anyway, s."""
+
+RESTARTED = frozenset({"container-restart", "process-restart"})
+"""Kinds of incidents that are restarts."""
 
 LEAST_STALL_S = 5.0
 """Length from which on a phase without progress has stalled, s."""
@@ -171,6 +178,45 @@ class Observed(ObservedObjects):
         """What the operator asked or wrote at quiet times, with its object: polls, retries, loops."""
         quiet = (one for start, end in self.quiet_times for one in self.requests_in(start, end))
         return frozenset((one.what, one.object) for one in quiet if one.name)
+
+    @functools.cached_property
+    def _undisturbed(self) -> list[tuple[int, int]]:
+        """The quiet times before the first trigger or touch: nothing in them can follow from one."""
+        acts = [touch.start for touch in self.touches]
+        acts += [at for span in self.spans for at, _ in triggers_of(self.contents, span.recorded)]
+        first = min(acts, default=self.end)
+        return [(start, min(end, first)) for start, end in self.quiet_times if start < first]
+
+    def anyway(self, what: str, seconds: float) -> float:
+        """Return how many requests of a kind the operator sends in so many seconds, whether anything changes or not.
+
+        By the quiet time with most of them: what comes in bursts is in few of these.
+        """
+        known = ((start, end) for start, end in self._undisturbed if end - start >= _LEAST_KNOWN_S * 1e9)
+        rates = (sum(one.what == what for one in self.requests_in(*time)) / (time[1] - time[0]) for time in known)
+        return max(rates, default=0.0) * seconds * 1e9
+
+    @functools.cached_property
+    def absences(self) -> list[tuple[int, int]]:
+        """The times from the end of each process of the operator to the first request of the next one."""
+        marks = [mark for mark in self.contents.marks if mark.label == RESTART]
+        found = [
+            (begin.at, done.at)
+            for begin, done in itertools.pairwise(marks)
+            if (begin.state, done.state) == ("begin", "end")
+        ]
+        ends = [done for _, done in found]
+        ends += [gone.at for gone in self.contents.gone.get(OPERATOR, [])]
+        ends += [
+            one.at
+            for one in self.contents.incidents
+            if one.kind in RESTARTED and one.subject.partition("/")[0] == OPERATOR
+        ]
+        return found + [(at, next((one.received for one in self.requests_in(at, self.end)), self.end)) for at in ends]
+
+    def was_absent(self, start: int, end: int) -> bool:
+        """Return whether the operator was not there in a part of a time: what waits then does not wait for its work."""
+        return any(begin < end and start < until for begin, until in self.absences)
 
     @functools.cached_property
     def quiet_reconciles(self) -> tuple[Counter[str], float]:

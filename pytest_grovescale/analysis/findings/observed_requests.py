@@ -190,9 +190,17 @@ class ObservedRequests:
 
     @functools.cached_property
     def status_written(self) -> frozenset[str]:
-        """The resources whose status the operator writes: by itself, or with the whole object."""
-        writes = (one for one in self.requests if one.changes)
-        return frozenset(one.resource for one in writes if one.subresource == "status" or one.verb == "update")
+        """The resources whose status the operator writes, more often than any other writer.
+
+        By itself; or with the whole object, of kinds whose status no one writes by itself: where it is a part of its
+        own, an update of the whole leaves it as it is.
+        """
+        writers: dict[str, Counter[str]] = defaultdict(Counter)
+        for one in self.all_requests:
+            whole = one.verb == "update" and not one.subresource and one.resource not in self.with_status
+            if one.changes and one.user != self.harness and (one.subresource == "status" or whole):
+                writers[one.resource][one.user] += 1
+        return frozenset(resource for resource, users in writers.items() if users[self.operator] == max(users.values()))
 
     @functools.cached_property
     def writes_by_object(self) -> Mapping[tuple[str, ObjectId], Sequence[Sent]]:

@@ -108,7 +108,12 @@ def _unserved(seen: Observed) -> Iterator[Finding]:
     """Yield a controller that had not reconciled what was triggered when the phase ended, although nothing kept it."""
     for span in seen.spans:
         triggers = triggers_of(seen.contents, span.recorded)
-        if not triggers or _busy(seen, span) or (span.end - triggers[-1][0]) / 1e9 < _ENOUGH_S:
+        if (
+            not triggers
+            or seen.was_absent(span.start, span.end)
+            or _busy(seen, span)
+            or (span.end - triggers[-1][0]) / 1e9 < _ENOUGH_S
+        ):
             continue
         objects = Counter(
             resource
@@ -335,4 +340,5 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
         for one in seen.writes_by_object.get((child.resource, child.object), ())
         if one.user == seen.operator and asked <= one.completed < gone
     ]
-    return Window(span.phase.name, max([asked, *went, *wrote]), gone)
+    free = max([asked, *went, *wrote])
+    return None if seen.was_absent(free, gone) else Window(span.phase.name, free, gone)

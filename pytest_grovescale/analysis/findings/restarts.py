@@ -19,7 +19,7 @@ from itertools import pairwise
 from ..result import OPERATOR, Finding
 from .evidence import WANTED, Sent, changed_paths
 from .grouping import About, Aspect, Found
-from .observed import QUIET_NS, Observed
+from .observed import QUIET_NS, RESTARTED, Observed
 from .observed_requests import RESTART
 
 ID = "restarts"
@@ -41,7 +41,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     found = [
         one
         for one in seen.contents.incidents
-        if one.kind in ("container-restart", "process-restart")
+        if one.kind in RESTARTED
         and one.subject.partition("/")[0] == OPERATOR
         and seen.begin <= one.at < seen.end
         and not any(begin <= one.at <= end for begin, end in asked)

@@ -1,0 +1,90 @@
+"""That rules blame the operator only for what it did, in the time in which it was there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pytest_grovescale.recording import records as rec
+
+from .simulated import PODS
+from .test_findings import DEPLOYED, found, ids, settled
+from .test_findings_objects import clique, gone, shown, touched, written
+
+CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
+
+
+@pytest.mark.parametrize(("writer", "wrong"), [("operator", True), ("kube-controller-manager", False)])
+def test_a_status_is_that_of_who_writes_it_most(writer: str, wrong: bool) -> None:
+    """An update of the whole object leaves a status as it is that is a part of its own."""
+    sim = settled()
+    clique(sim, "c", 200)
+    sim.request(290, verb="update", **CLIQUE, name="c")
+    for ms in (300, 350):
+        sim.request(ms, user=writer, verb="patch", **CLIQUE, subresource="status", name="c")
+    shown(sim, "c", 360, numbers={"metadata.generation": 2, "status.observedGeneration": 1})
+    gone(sim)
+    assert ("stale-status" in ids(sim)) is wrong
+
+
+@pytest.mark.parametrize("deleter", ["operator", "harness"])
+def test_who_deleted_an_object_is_not_who_deleted_its_namesake(deleter: str) -> None:
+    sim = settled()
+    for number in range(6):
+        clique(sim, f"c-{number}", 200)
+        sim.request(390, user="operator", verb="delete", **{**CLIQUE, "namespace": "other"}, name=f"c-{number}")
+        sim.request(400, user=deleter, verb="delete", **CLIQUE, name=f"c-{number}")
+        shown(sim, f"c-{number}", 410, "deleted")
+    assert any("deleted again" in one.text for one in found(sim)) is (deleter == "operator")
+
+
+@pytest.mark.parametrize(("before", "wrong"), [((), True), (range(2100, 4900, 100), False)])
+def test_what_an_operator_writes_anyway_is_not_blamed_on_a_touch(before: tuple[int, ...], wrong: bool) -> None:
+    """Each write is to another object, so that none of them was written before."""
+    sim = settled()
+    for number in range(60):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    for number, ms in enumerate([*before, *range(5100, 5800, 100)]):
+        at = DEPLOYED + ms
+        sim.request(at, verb="patch", **CLIQUE, name=f"c-{number}")
+        shown(sim, f"c-{number}", at + 10, difference=rec.Difference(kind="none"))
+    gone(sim)
+    assert any("a change of an annotation" in one.text for one in found(sim)) is wrong
+
+
+@pytest.mark.parametrize(("deleter", "wrong"), [("operator", True), ("harness", False)])
+def test_pods_that_the_test_deletes_are_not_replaced_for_a_trigger(deleter: str, wrong: bool) -> None:
+    sim = settled(10)
+    sim.events = [event for event in sim.events if event[0] < sim.at(DEPLOYED) or not event[2].startswith("pod-")]
+    for number in range(10):
+        sim.write(PODS, f"pod-{number}", DEPLOYED + 100 + number, user=deleter, verb="delete", fields=None)
+        sim.write(PODS, f"new-{number}", DEPLOYED + 200 + number, verb="create", fields={})
+    assert any("of 10 pods replaced" in one.text for one in found(sim)) is wrong
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_an_operator_that_is_not_there_waits_for_no_timer(restarted: bool) -> None:
+    """In this run all pods are Ready long before the operator says so."""
+    sim = settled()
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.CpuRead) and record.process == "operator":
+            sim.items[index] = at, order, msgspec.structs.replace(record, cpu_ns=record.cpu_ns // 8, waiting_ns=0)
+    if restarted:
+        for ms, state in ((900, "begin"), (2500, "end")):
+            sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    assert ("dead-time" in ids(sim)) is not restarted
+
+
+@pytest.mark.parametrize("user", ["operator", "kwok"])
+def test_a_value_that_others_put_back_is_not_the_operators_alone(user: str) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    for number in range(6):
+        by = ("operator", user)[number % 2]
+        written(sim, "c", 300 + 100 * number, "content", user=by, paths=["spec.n"], back=["spec.n"])
+    gone(sim)
+    (one,) = [one for one in found(sim) if one.id == "rival-writers"]
+    assert ("the operator alone" in one.text) is (user == "operator")
