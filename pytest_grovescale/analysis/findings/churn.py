@@ -16,7 +16,10 @@ their kind had gone since, a second and a half later. Kinds that are
 not watched count where the log has one object made and collected three times. A change of a number counts where the
 children before were as many, or a multiple, and nothing else of the spec changed with it. Contents that are written
 again count three times within one generation of their owner, of three objects that no one else writes; those of other
-kinds than Secrets only where no other object of the owner had changed in the second before.
+kinds than Secrets only where no other object of the owner had changed in the second before. What is replaced beside a
+change counts where the harness had written nothing of its family since it was made, whose spec stayed, nor anything but
+others of their kind in the ten seconds before; not what ended, ceased to be Ready, or followed a restart. What is made
+again under its name counts of kinds that an update would have changed, three objects.
 """
 
 from __future__ import annotations
@@ -24,11 +27,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from http import HTTPStatus
 from statistics import median
 
+from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding, Severity
-from .evidence import WANTED, Life, ObjectId, changed_paths, condition, shown
+from .evidence import BUDGETS, WANTED, Life, ObjectId, changed_paths, condition, shown
 from .grouping import About, Aspect, Found
 from .observed import AGAIN, Observed
 
@@ -47,6 +52,13 @@ _ENDED = ("Succeeded", "Failed")
 _JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
 _LEAST_REWRITTEN = 3
 _CAUSE_NS = 1_000_000_000
+_BEFORE_NS = 10_000_000_000
+"""Time before a replacement in which what the harness did may be why, ns."""
+_UPDATED = frozenset(
+    {"configmaps", "secrets", "services", "serviceaccounts", "roles.rbac.authorization.k8s.io", BUDGETS}
+    | {"horizontalpodautoscalers.autoscaling", "ingresses.networking.k8s.io", "networkpolicies.networking.k8s.io"}
+)
+"""Kinds of which an update changes nearly everything; of others an operator may have to make new ones."""
 _LATER_NS = 1_500_000_000
 """Time after which an operator's cache, on a busy machine too, shows that an object is being deleted, ns."""
 
@@ -60,6 +72,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _not_watched(seen)
     yield from _replaced_for_a_number(seen)
     yield from _rewritten(seen)
+    yield from _replaced_beside(seen)
+    yield from _made_again(seen)
     unowned: set[str] = set()
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
@@ -262,6 +276,92 @@ def _next_step(seen: Observed, at: int) -> int:
     steps = seen.workload_changes
     after = bisect_right(steps, at)
     return min(seen.end, steps[after] if after < len(steps) else seen.end) - 1
+
+
+def _replaced_beside(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects were replaced although nothing of what they belong to had changed."""
+    replaced: dict[tuple[str, str], list[tuple[Life, Life, bool]]] = defaultdict(list)
+    touched: dict[str, list[int]] = {}
+    for lives in seen.lives.values():
+        for life in lives:
+            at = _deleted_for_another(seen, life)
+            if at is None or _in_one_step(seen, life) or _ended(life) or _lost_ready(life, at):
+                continue
+            root = seen.line(life)[-1]
+            if root is life or not seen.made_by_operator(life):
+                continue
+            if root.uid not in touched:
+                touched[root.uid] = _touched_at(seen, root)
+            news = [*touched[root.uid], *(one.at for one in root.events[1:] if "metadata.generation" in one.numbers)]
+            acts = [one for one in seen.by_harness(at - _BEFORE_NS, at) if one.category == "object"]
+            if any(life.begun <= when <= at for when in news) or any(one.resource != root.resource for one in acts):
+                continue
+            if not seen.was_absent(at - _BEFORE_NS, at):
+                replaced[life.resource, root.resource].append((life, root, bool(acts)))
+    for (resource, of), found in sorted(replaced.items()):
+        if len(found) < _LEAST:
+            continue
+        roots = {root.uid: root for _, root, _ in found}
+        beside = sum(acts for _, _, acts in found) > len(found) / 2
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(aspect=Aspect.ACTION, requests=seen.own_writes(life for life, _, _ in found)),
+            text=f"the operator replaced {len(found):,} {resource} of {len(roots):,} {of} of which nothing had changed,"
+            + (f" when the test changed other {of}" if beside else " while the test changed nothing"),
+            evidence=(f"{shown(found[0][0].object)} of {shown(found[0][1].object)}",),
+            check=f'api_requests(phase=…, verb="delete", resource="{resource}", max=0)',
+        )
+
+
+def _deleted_for_another(seen: Observed, life: Life) -> int | None:
+    """Return when the operator deleted an object in whose place it made another one, while their owner stayed."""
+    at, gone = seen.deleted_at(life), life.gone_at()
+    # Of several that had its name, the last deletion is known.
+    if at is None or gone is None or not life.begun < at < gone + _CAUSE_NS:
+        return None
+    if at > (seen.workload_deleted or seen.end):
+        return None
+    owner = seen.known.get(life.owner or "")
+    if owner is None or any(one.deleting(at + _MOMENTS_NS) for one in seen.line(owner)):
+        return None
+    like = (one for one in seen.children.get(owner.uid, ()) if one.resource == life.resource and one is not life)
+    return at if any(at - _CAUSE_NS < one.begun < gone + _MOMENTS_NS for one in like) else None
+
+
+def _lost_ready(life: Life, at: int) -> bool:
+    """Return whether a pod had been Ready and was not any more."""
+    return life.ready is not None and life.ready.at < at and life.field(READY_PATH, at - 1) != "True"
+
+
+def _touched_at(seen: Observed, root: Life) -> list[int]:
+    """Return when the harness wrote an object or what is below it, its creation left out."""
+    keys = {one.key for one in [root, *seen.below(root)]}
+    writes = (one for key in keys for one in seen.writes_by_object.get(key, ()))
+    return [one.completed for one in writes if one.user == seen.harness and one.code != HTTPStatus.CREATED]
+
+
+def _made_again(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects the operator deleted and made again under their name, where an update would do."""
+    for resource in sorted(_UPDATED & set(seen.lives)):
+        again: list[Life] = []
+        for life in seen.lives[resource]:
+            gone = life.gone_at()
+            if gone is None or _in_one_step(seen, life) or _deleted_for_another(seen, life) is None:
+                continue
+            after = (one for one in seen.of_name[life.key] if gone - _CAUSE_NS < one.begun < gone + _MOMENTS_NS)
+            if any(one.owner == life.owner and seen.made_by_operator(one) for one in after if one is not life):
+                again.append(life)
+        if len(again) >= _LEAST_REWRITTEN:
+            yield Found(
+                id=ID,
+                severity="waste",
+                about=About(aspect=Aspect.ACTION, requests=seen.own_writes(again)),
+                text=f"the operator deleted {len(again):,} {resource} and made them again under the same names, where"
+                " an update would do: in between they are not there",
+                evidence=(_names(again),),
+                check=f'api_requests(phase=…, verb="delete", resource="{resource}", max=0)',
+            )
 
 
 def _rewritten(seen: Observed) -> Iterator[Finding]:

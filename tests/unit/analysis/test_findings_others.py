@@ -12,7 +12,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, found, made, seen, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, found, made, seen, settled
 from .test_findings_changes import CHANGED, WATCH, applied
 from .test_findings_children import CONFIGMAPS, all_gone
 from .test_findings_objects import clique, shown
@@ -152,3 +152,83 @@ def test_children_of_new_names_for_owners_that_go(after_ms: float, goes: bool, d
     all_gone(sim)
     text = [one.text for one in found(sim) if one.id == "churn"]
     assert any("were being deleted" in one for one in text) == wrong
+
+
+LATE = IDLE + 20
+"""More than ten seconds after the trigger, and before the deletion."""
+
+
+def replaced(sim: Simulation, name: str, ms: float, *, by: str = "operator", again: bool = True) -> None:
+    """A Service of c-N is deleted, and another one made in its place."""
+    owner = name.rpartition("-")[0]
+    sim.request(ms, user=by, verb="delete", resource="services", namespace="t", name=name)
+    seen(sim, name, ms + 10, "deleted")
+    if again:
+        made(sim, f"{name}-new", ms + 50, owner=f"uid-{owner}")
+
+
+@pytest.mark.parametrize(
+    ("how", "wrong"),
+    [
+        ("beside", True),
+        ("nothing", True),
+        ("generation", False),
+        ("touched", False),
+        ("settings", False),
+        ("restart", False),
+        ("harness", False),
+        ("scaled down", False),
+    ],
+)
+def test_children_replaced_although_nothing_of_theirs_had_changed(how: str, wrong: bool) -> None:
+    sim = settled()
+    other: dict[str, Any] = {"user": "harness", "resource": "cliques", "group": "a.io", "namespace": "t"}
+    for number in range(6):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        if how == "generation":
+            shown(sim, name, LATE, numbers={"metadata.generation": 2})
+        if how == "touched":
+            sim.request(LATE, verb="patch", name=name, **other)
+        by = "harness" if how == "harness" else "operator"
+        replaced(sim, f"{name}-s", LATE + 10, by=by, again=how != "scaled down")
+    if how == "beside":
+        sim.request(LATE, verb="create", name="another", code=201, **other)
+    if how == "settings":
+        sim.request(LATE, user="harness", verb="patch", **SETTINGS)
+    if how == "restart":
+        for state, ms in (("begin", LATE - 500), ("end", LATE)):
+            sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    all_gone(sim)
+    text = [one.text for one in findings(sim, "churn") if one.severity == "defect"]
+    assert any("of which nothing had changed" in one for one in text) == wrong
+    assert any("other cliques" in one for one in text) == (how == "beside")
+
+
+@pytest.mark.parametrize(("same", "number", "wrong"), [(True, 3, True), (True, 2, False), (False, 3, False)])
+def test_what_is_made_again_under_its_name(same: bool, number: int, wrong: bool) -> None:
+    sim = settled()
+    for index in range(4):
+        name = f"c-{index}"
+        applied(sim, name, metadata_generation=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        shown(sim, name, CHANGED, numbers={"metadata.generation": 2})
+        if index < number:
+            replaced(sim, f"{name}-s", CHANGED + 100, again=False)
+            sim.request(CHANGED + 150, verb="create", resource="services", namespace="t", name=f"{name}-s", code=201)
+            sim.add(
+                rec.ObjectSeen(
+                    at=sim.at(CHANGED + 160), watch=sim.watch_ids[SERVICES], change="added", namespace="t",
+                    name=f"{name}-s" if same else f"{name}-t", uid=f"new-{name}", owner=f"uid-{name}",
+                )
+            )  # fmt: skip
+            sim.add(
+                rec.ObjectSeen(
+                    at=sim.at(DELETED - 400), watch=sim.watch_ids[SERVICES], change="deleted", namespace="t",
+                    name=f"{name}-s" if same else f"{name}-t", uid=f"new-{name}", owner=f"uid-{name}",
+                )
+            )  # fmt: skip
+    all_gone(sim)
+    text = [one.text for one in findings(sim, "churn")]
+    assert any("under the same names" in one for one in text) == wrong
