@@ -146,7 +146,7 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
                     severity="waste",
                     about=About(aspect=Aspect.AMOUNT, times=[(touch.start, touch.end)]),
                     text=f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
-                    f" are {len(there):,}, and it has to do with {own:,} of them",
+                    f" are {len(there):,} such objects, and it has to do with {own:,} of them",
                     evidence=(f"{touch.life.name}, while nothing else changed",),
                 ),
             )

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from ..result import Finding
-from .evidence import Life, changed_paths
+from .evidence import Life, changed_paths, form, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -63,7 +63,7 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
                 about=About(aspect=Aspect.ACTION),
                 text=f"the operator took all Ready pods of {len(times):,} {resource} away at once: for"
                 f" {median(times):.1f} s (median) none was Ready",
-                evidence=("a change of the workload came before, and none of them was being deleted",),
+                evidence=("none of them was being deleted",),
             )
 
 
@@ -143,6 +143,7 @@ def _failed(seen: Observed) -> Iterator[Finding]:
                 id=ID,
                 severity="defect",
                 about=About(aspect=Aspect.STATE, objects={pod.key for pod in pods}, field="status.phase"),
-                text=f"{len(pods):,} pods of {resource} failed, and the operator neither deleted nor replaced them:"
+                text=f"{number_of(len(pods), 'pods')} of {resource} failed, and the operator neither deleted nor"
+                f" replaced {form(len(pods), 'it', 'them')}:"
                 f" {pods[0].name} for instance",
             )

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import BUDGETS, Life, Window, shown
+from .evidence import BUDGETS, Life, Window, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -79,8 +79,8 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
                 id=ID,
                 severity="waste",
                 about=About(aspect=Aspect.STATE, objects={life.key for life in found}),
-                text=f"the operator deleted {gone} and left {len(found):,} {resource} of their names, which it had"
-                f" made with them: {found[0].name} for instance",
+                text=f"the operator deleted {gone} and left {len(found):,} {resource} that are named after them, and"
+                f" that it had made with them: {found[0].name} for instance",
                 evidence=("their owner was not being deleted, and they were still there when it was",),
                 check=f'phase.milestone(…, conditions.count("{resource}", …))',
             )
@@ -239,9 +239,11 @@ def _wrong_numbers(found: Sequence[_Family]) -> Iterator[Finding]:
                 severity="defect",
                 about=About(aspect=Aspect.STATE, objects={life.key for life, _, _ in wrong}, field=path),
                 text=(
-                    f"{len(wrong):,} {one.owners} have another number of {one.kind} than their {path}"
+                    f"{number_of(len(wrong), one.owners)} {form(len(wrong), 'has', 'have')} another number of"
+                    f" {one.kind} than {form(len(wrong), 'its', 'their')} {path}"
                     if wanted
-                    else f"{path} of {len(wrong):,} {one.owners} is not their number of {one.kind}"
+                    else f"{path} of {number_of(len(wrong), one.owners)} is not {form(len(wrong), 'its', 'their')}"
+                    f" number of {one.kind}"
                 )
                 + f" while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}: {texts[0]}",
                 evidence=(*texts[1:_SHOWN], f"it is for the other {len(numbers) - len(wrong):,}"),
@@ -272,7 +274,8 @@ def _odd_ones(found: Sequence[_Family]) -> Iterator[Finding]:
             id=ID,
             severity="defect" if counts == [0] else "note",
             about=About(aspect=Aspect.STATE, objects={life.key for life, _ in odd}),
-            text=f"{len(odd):,} of {len(one.counts):,} {one.owners} have {have} of the {one.kind} of which the others"
+            text=f"{len(odd):,} of {len(one.counts):,} {one.owners} {form(len(odd), 'has', 'have')} {have} of the"
+            f" {one.kind} of which the others"
             f" have {usual} each, while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}",
             evidence=(", ".join(life.name for life, _ in odd[:_SHOWN]),),
             check=f'phase.milestone(…, conditions.count("{one.kind}", {usual * len(one.counts)}))',

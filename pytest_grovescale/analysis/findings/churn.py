@@ -82,8 +82,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
         collected = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
         if len(collected) >= max(_LEAST, _SHARE * len(own)):
             unowned.add(resource)
-            why = "the garbage collector removed them, since their owner does not exist"
-            yield _made_for_nothing(seen, collected, of=len(own), why=why, severity="defect")
+            # An owner that existed was deleted since: its children went with it.
+            followed = [life for life in collected if (of := seen.known.get(life.owner or "")) and of.stays(life.begun)]
+            absent = 2 * len(followed) < len(collected)
+            does = "does not exist" if absent else "was deleted, too"
+            why = f"the garbage collector removed them, since their owner {does}"
+            severity: Severity = "defect" if absent else "waste"
+            yield _made_for_nothing(seen, collected, of=len(own), why=why, severity=severity)
         by_operator = [life for life in gone if who[life.uid] == seen.operator]
         surplus = [life for life in by_operator if _is_surplus(seen, life)]
         if len(by_operator) >= max(_LEAST, _SHARE_OF_SURPLUS * len(own)):

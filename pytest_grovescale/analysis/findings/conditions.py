@@ -21,7 +21,7 @@ from http import HTTPStatus
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
-from .evidence import Life, Sent, shown
+from .evidence import Life, Sent, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -69,7 +69,7 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
         id=ID,
         severity="defect",
         about=_of(seen, [life for _, _, life in found], path),
-        text=f"{path} of {len(found):,} {resource} goes back to a value that it had before"
+        text=f"{path} of {number_of(len(found), resource)} goes back to a value that it had before"
         + (f", up to {times:,} times," if times > 1 else "")
         + f" although nothing else changed: back to {back}",
         evidence=(shown(life.object), *([f"so do {', '.join(others[:3])}"] if others else [])),

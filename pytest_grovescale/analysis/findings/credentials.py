@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from ..result import Finding
-from .evidence import Life, shown
+from .evidence import Life, number_of, shown
 from .observed import Observed
 
 ID = "credentials-logged"
@@ -48,7 +48,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield Finding(
             id=ID,
             severity="defect",
-            text=f"{path} of {len(found):,} {resource} of the operator's holds what looks like a credential: its place"
-            " is a Secret",
+            text=f"{path} of {number_of(len(found), resource)} of the operator's holds what looks like a credential:"
+            " its place is a Secret",
             evidence=(shown(next(iter(found.values())).object),),
         )

@@ -87,7 +87,7 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
                 id=ID,
                 severity="waste",
                 about=About(aspect=Aspect.TIME, times=[(span.start, span.end)]),
-                text=f"the operator does nothing for {resource} in the first {median(seconds):.2g} s after they are"
+                text=f"the operator writes nothing for {resource} in the first {median(seconds):.2g} s after they are"
                 f" made (median of {len(found):,}, nine of ten {least:.2g} s and more): it waits for a timer, or polls",
                 evidence=(f"in {phase}, up to the first of these it used {working:.2g} cores",),
                 check='phase.milestone("…-created", …, max=…)',
@@ -150,8 +150,8 @@ def _gaps(seen: Observed) -> Iterator[Finding]:
                 about=About(
                     aspect=Aspect.TIME, requests=[one.ended_by for one in gaps], times=[(span.start, span.end)]
                 ),
-                text=f"in {span.phase.name} nothing changed for {longest.seconds:.1f} s until the operator went on by"
-                f" itself ({longest.ended_by.what}){several}: it waited for a timer, not for an event",
+                text=f"in {span.phase.name} nothing was written for {longest.seconds:.1f} s until the operator went on"
+                f" by itself ({longest.ended_by.what}){several}: it waited for a timer, not for an event",
                 evidence=(f"the phase lasted {span.phase.seconds:.1f} s; meanwhile {longest.working(seen):.2g} cores",),
                 check=f'phase.milestone("…", …, max=…)  # of {span.phase.name}',
             ),

@@ -35,6 +35,22 @@ def shown(of: ObjectId) -> str:
     return "/".join(filter(None, of))
 
 
+def number_of(number: int, resource: str) -> str:
+    """Return how many objects of a kind: ``60 services``, ``one of the services``; a plural is all that is known."""
+    return f"one of the {resource}" if number == 1 else f"{number:,} {resource}"
+
+
+def form(number: int, one: str, more: str) -> str:
+    """Return the form of a word that goes with a number."""
+    return one if number == 1 else more
+
+
+def of_kubernetes(finalizer: str) -> bool:
+    """Return whether a finalizer is one that Kubernetes' own controllers take away."""
+    domain = finalizer.partition("/")[0]
+    return finalizer in FOREIGN_FINALIZERS or domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+
+
 def changed_paths(event: ObjectSeen, parts: str | tuple[str, ...]) -> list[str]:
     """Return the fields that an event changed, of those that begin so; none where it was compared with nothing."""
     return [path for path in event.difference.paths if path.startswith(parts)] if event.difference is not None else []

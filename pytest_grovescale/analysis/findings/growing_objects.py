@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..api_requests import triggers_of
 from ..result import Finding
-from .evidence import Life, shown
+from .evidence import Life, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -72,8 +72,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="defect",
             about=About(aspect=Aspect.STATE, requests=seen.own_writes(one.life for one in found)),
-            text=f"{' or '.join(paths[:_SHOWN])} of {widest:,} {resource} grew with each of its changes, also while"
-            f" there was nothing to do: up to {most:,} times, by {size:.0f} bytes",
+            text=f"{' or '.join(paths[:_SHOWN])} of {number_of(widest, resource)} grew with each of its changes, also"
+            f" while there was nothing to do: up to {most:,} times, by {size:.0f} bytes",
         )
 
 

@@ -136,8 +136,8 @@ def _events(seen: Observed) -> Iterator[Finding]:
                 about=About(aspect=Aspect.AMOUNT),
                 text=f"the operator wrote {len(inside):,} Events in {span.phase.name}, for {what}",
                 evidence=(
-                    f"{len(made):,} in the run, {sum(one.verb == 'create' for one in made):,} of them new objects;"
-                    f" {seen.reconciled:,} reconciles",
+                    f"{len(made):,} in the run, {sum(one.verb == 'create' for one in made):,} of them new objects"
+                    + (f"; {seen.reconciled:,} reconciles" if seen.reconciled else ""),
                 ),
             )
             return

@@ -78,7 +78,7 @@ def _requests(seen: Observed) -> Iterator[Finding]:
         id=ID,
         severity="defect" if again >= _LEAST else "waste",
         about=_of(seen, seen.idle_windows),
-        text=f"while nothing changed for {window.seconds:.1f} s of {window.phase}, the operator sent"
+        text=f"while nothing else changed for {window.seconds:.1f} s of {window.phase}, the operator sent"
         f" {len(sent):,} requests ({rate:.3g} a second): {most}",
         evidence=(
             *([f"one object was written {again:,} times"] if again >= _LEAST else []),

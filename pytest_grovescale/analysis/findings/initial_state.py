@@ -199,7 +199,9 @@ def _watches(seen: Observed) -> Iterator[Finding]:
             about=About(aspect=Aspect.STATE, requests=opened, times=[(seen.begin, seen.end)]),
             text=f"the operator has {after[resource]:,} watches on {resource} open after the workload was deleted,"
             f" {before[resource]:,} before",
-            evidence=(f"for {seen.objects:,} objects and {seen.reconciled:,} reconciles",),
+            evidence=(
+                f"for {seen.objects:,} objects" + (f" and {seen.reconciled:,} reconciles" if seen.reconciled else ""),
+            ),
         )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..result import Finding
-from .evidence import FINALIZERS, Life, shown
+from .evidence import FINALIZERS, Life, form, number_of, of_kubernetes, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -36,7 +36,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     for resource, owner, kept in kept_by_owners(seen):
         below = Counter(life.resource for one in kept for life in seen.below(one) if life.exists(seen.end))
-        why = f"their owner is {owner.resource} {owner.namespace}/{owner.name}".replace(" /", " ")
+        why = f"{form(len(kept), 'its', 'their')} owner is {owner.resource} {owner.namespace}/{owner.name}".replace(
+            " /", " "
+        )
         more = (f"with them {', '.join(f'{number:,} {of}' for of, number in below.most_common())}",) if below else ()
         one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
         yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))
@@ -46,13 +48,16 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     for resource, lives in sorted(seen.lives.items()):
         left = [life for life in lives if life.exists(seen.end) and seen.made_by_operator(life)]
-        stuck = [life for life in left if life.marked_at is not None and life.finalizers]
+        own = {life.uid: [name for name in life.finalizers if not of_kubernetes(name)] for life in left}
+        stuck = [life for life in left if life.marked_at is not None and own[life.uid]]
         unowned = [life for life in left if life.owner == "" and life.marked_at is None]
         if unowned:
-            yield _finding(seen, resource, unowned, "they have no owner, and the operator did not delete them")
+            have, them = form(len(unowned), "it has", "they have"), form(len(unowned), "it", "them")
+            yield _finding(seen, resource, unowned, f"{have} no owner, and the operator did not delete {them}")
         if stuck:
-            names = sorted({name for life in stuck for name in life.finalizers})
-            yield _finding(seen, resource, stuck, f"their deletion waits for {', '.join(names)}", field=FINALIZERS)
+            names = sorted({name for life in stuck for name in own[life.uid]})
+            their = form(len(stuck), "its", "their")
+            yield _finding(seen, resource, stuck, f"{their} deletion waits for {', '.join(names)}", field=FINALIZERS)
 
 
 def _orphaned(seen: Observed) -> Iterator[Finding]:
@@ -72,8 +77,9 @@ def _orphaned(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="defect",
             about=About(aspect=Aspect.STATE, objects={life.key for life in found}, field=_OWNERS),
-            text=f"{len(found):,} {resource} stayed without an owner when the operator deleted their {owners}: it"
-            " deletes them with the propagation policy Orphan, or an API whose default that is",
+            text=f"{number_of(len(found), resource)} stayed without an owner when the operator deleted"
+            f" {form(len(found), 'its', 'their')} {owners}: it deletes these with the propagation policy Orphan, or an"
+            f" API whose default that is",
             evidence=(shown(found[0].object),),
             check=f'phase.milestone(…, conditions.count("{resource}", …))',
         )
@@ -151,7 +157,8 @@ def _finding(seen: Observed, resource: str, left: list[Life], why: str, *, field
         id=ID,
         severity="defect" if of_workload else "note",
         about=About(aspect=Aspect.STATE, objects={life.key for life in left}, field=field),
-        text=f"{len(left):,} {resource} that the operator made still exist after the workload was deleted: {why}",
+        text=f"{number_of(len(left), resource)} that the operator made still {form(len(left), 'exists', 'exist')} after"
+        f" the workload was deleted: {why}",
         evidence=(names + more,),
         check=f'phase.milestone("{resource.partition(".")[0]}-gone", conditions.count("{resource}", 0))',
     )

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from ..audit_times import namespace_of
 from ..reconciles import singulars
 from ..result import Finding, Severity
-from .evidence import Life, shown
+from .evidence import Life, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -42,13 +42,21 @@ def findings(seen: Observed) -> Iterator[Finding]:
         apart = [life for life in own if places.get(life.owner or "", "") not in ("", life.namespace)]
         if apart:
             yield _finding(
-                seen, apart, f"{len(apart):,} {resource} have an owner in another namespace, which counts as absent"
+                seen,
+                apart,
+                f"{number_of(len(apart), resource)} {form(len(apart), 'has', 'have')} an owner in another namespace,"
+                " which counts as absent: the garbage collector deletes such objects",
             )
         absent += [life for life in own if _owner_is_absent(seen, life)]
         yield from _shared(seen, resource, lives)
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
-            yield _finding(seen, loose, f"{len(loose):,} pods have an owner, but no controller")
+            yield _finding(
+                seen,
+                loose,
+                f"{number_of(len(loose), 'pods')} {form(len(loose), 'has', 'have')} an owner, but"
+                " no controller: a drain and a PodDisruptionBudget take them for unmanaged",
+            )
     if absent:
         kinds = ", ".join(f"{number:,} {of}" for of, number in Counter(life.resource for life in absent).items())
         why = "have an owner that did not exist when they were made: the garbage collector deletes them"

@@ -27,7 +27,7 @@ from ...recording.conditions import READY_PATH
 from ..api_requests import triggers_of
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
-from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, rate_limited
+from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, of_kubernetes, rate_limited
 from .grouping import About, Aspect, Found
 from .observed import AGAIN, Observed
 
@@ -328,7 +328,11 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
     if asked is None or gone is None or gone > seen.end:
         return None
     finalizers = life.finalizers_at(asked)
-    if not finalizers or any(name in FOREIGN_FINALIZERS for name in finalizers):
+    if not any(not of_kubernetes(name) for name in finalizers) or any(one in FOREIGN_FINALIZERS for one in finalizers):
+        return None
+    writes = seen.writes_by_object.get(life.key, ())
+    # Who took the last one away is who held it: another controller's finalizer is not the operator's.
+    if not any(one.user == seen.operator and one.verb != "delete" and one.completed >= asked for one in writes):
         return None
     span = next((span for span in seen.spans if span.start <= asked < span.end), None)
     if span is None or _working(span) > _WORKING:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 
 from ..result import Finding
-from .evidence import Life, Sent, shown
+from .evidence import Life, Sent, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -74,8 +74,9 @@ def _taken_back(seen: Observed) -> Iterator[Finding]:
                 id=ID,
                 severity="defect",
                 about=About(aspect=Aspect.STATE, objects={life.key for life in undone}, field="metadata.annotations"),
-                text=f"the operator took back an annotation that someone else had written, of {len(undone):,}"
-                f" {resource}: it writes objects as a whole, from an older copy, or removes what it does not know",
+                text=f"the operator took back an annotation that someone else had written, of"
+                f" {number_of(len(undone), resource)}: it writes objects as a whole, from an older copy, or removes"
+                f" what it does not know",
                 evidence=(shown(undone[0].object),),
             )
 
@@ -135,7 +136,8 @@ def _deleted_of_others(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="note" if own else "defect",
             about=About(aspect=Aspect.STATE, requests=deletions),
-            text=f"the operator deleted {len(deletions):,} {resource} that it had not made: {deletions[0].name} for"
+            text=f"the operator deleted {number_of(len(deletions), resource)} that it had not made:"
+            f" {deletions[0].name} for"
             " instance, which its user had applied and not deleted",
         )
 
@@ -208,7 +210,7 @@ def _finding(seen: Observed, path: str, objects: int, times: int, most: Life, li
         about=About(
             aspect=Aspect.STATE, requests=seen.own_writes(lives), objects={life.key for life in lives}, field=path
         ),
-        text=f"{path} of {objects:,} {most.resource} goes back and forth between values: {who}",
+        text=f"{path} of {number_of(objects, most.resource)} goes back and forth between values: {who}",
         evidence=(f"{shown(most.object)}: back to the value before {times:,} times",),
         check="noop_writes(max=0)",
     )

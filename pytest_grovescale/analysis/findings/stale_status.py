@@ -32,7 +32,7 @@ from statistics import median
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .evidence import BUDGETS, Life, Window, condition
+from .evidence import BUDGETS, Life, Window, condition, form, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -78,7 +78,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="defect" if window.seconds >= _LONG_S else "waste",
             about=_of_field(seen, resource, field),
-            text=f"{field} of {len(wrong):,} {resource} is wrong while nothing changes for {window.seconds:.1f} s of"
+            text=f"{field} of {number_of(len(wrong), resource)} is wrong while nothing changes for"
+            f" {window.seconds:.1f} s of"
             f" {window.phase}: {wrong[0]}",
             evidence=tuple(wrong[1:_SHOWN]),
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
@@ -332,7 +333,8 @@ def _ahead(seen: Observed) -> Iterator[Finding]:
                 id=ID,
                 severity="defect",
                 about=_of_field(seen, resource, path),
-                text=f"{path} said that {len(found):,} {resource} are ready before the first of their pods was Ready,"
+                text=f"{path} said that {number_of(len(found), resource)} {form(len(found), 'is', 'are')} ready before"
+                f" the first of {form(len(found), 'its', 'their')} pods was Ready,"
                 f" {seconds:.2g} s before (median)",
                 evidence=(", ".join(name for _, name in found[:_SHOWN]),),
             )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
 from ..result import SEVERITIES, Severity
-from .evidence import FOREIGN_FINALIZERS, Life, ObjectId, Sent, Window, shown
+from .evidence import Life, ObjectId, Sent, Window, shown
 from .observed import LEAST_STALL_S, Observed
 
 _WRONG = frozenset({400, 403, 413, 422})
@@ -64,12 +64,6 @@ def meaning(one: Sent) -> str:
     if one.code == HTTPStatus.CONFLICT and one.verb != "create":
         return "a conflict"
     return _MEANING.get(one.code, "")
-
-
-def of_kubernetes(finalizer: str) -> bool:
-    """Return whether a finalizer is one that Kubernetes' own controllers take away."""
-    domain = finalizer.partition("/")[0]
-    return finalizer in FOREIGN_FINALIZERS or domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
 
 
 def cause(seen: Observed, window: Window) -> Cause | None:

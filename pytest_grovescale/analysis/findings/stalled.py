@@ -20,16 +20,16 @@ controller that is missing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..result import Finding
 from . import operator_log
-from .evidence import FINALIZERS, ObjectId, Window
+from .evidence import FINALIZERS, ObjectId, Sent, Window, form, number_of, of_kubernetes
 from .grouping import About, Aspect, Found
 from .left_behind import kept_by_owners
 from .observed import Observed
 from .observed_requests import is_for_objects
-from .stall_causes import cause, of_kubernetes
+from .stall_causes import cause
 
 ID = "stalled"
 
@@ -119,7 +119,8 @@ def _finding(seen: Observed, window: Window) -> Finding:
                 objects={life.key for life in seen.lives[resource] if name in life.finalizers_at(window.end)},
                 field=FINALIZERS,
             ),
-            text=f"{stall}: {number:,} {resource} wait for their finalizer {name}, which the operator does not take"
+            text=f"{stall}: {number_of(number, resource)} {form(number, 'waits for its', 'wait for their')} finalizer"
+            f" {name}, which the operator does not take"
             " away",
             evidence=tuple(evidence) or (f"it sent {len(sent):,} requests in that time",),
             check='phase.milestone("gone", …)',
@@ -167,17 +168,24 @@ def _finding(seen: Observed, window: Window) -> Finding:
             text=f"{stall}: {known.text}",
             evidence=(
                 *known.evidence,
-                f"in that time the operator sent {len(sent):,} requests, and made {reconciled.total():,} reconciles",
+                f"what the operator did in that time: {_did(seen, sent, reconciled)}",
             ),
         )
     return Found(
         id=ID,
         severity="note",
         about=About(aspect=Aspect.TIME, times=[(window.start, window.end)]),
-        text=f"{stall}: the operator did next to nothing ({len(sent):,} requests, {reconciled.total():,} reconciles):"
+        text=f"{stall}: the operator did next to nothing ({_did(seen, sent, reconciled)}):"
         " it waits for something, or has missed an event",
         evidence=tuple(evidence),
     )
+
+
+def _did(seen: Observed, sent: Sequence[Sent], reconciled: Counter[str]) -> str:
+    """Return how much the operator did; of reconciles only where it counts them."""
+    requests = f"{len(sent):,} request{'s' * (len(sent) != 1)}"
+    total = reconciled.total()
+    return f"{requests}, {total:,} reconcile{'s' * (total != 1)}" if seen.reconcile_counters else requests
 
 
 def _why_failed(seen: Observed, window: Window) -> Iterator[str]:

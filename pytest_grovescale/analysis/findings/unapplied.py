@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..result import Finding, Severity
-from .evidence import Life, Sent, Span, changed_paths, shown
+from .evidence import Life, Sent, Span, changed_paths, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 from .observed_requests import WORKLOAD
@@ -114,8 +114,8 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
                 id=ID,
                 severity="defect",
                 about=_of(stayed, change.path),
-                text=f"{change.path} of {len(stayed):,} {resource}, which the operator had made and the test changed in"
-                f" {change.phase}, stayed so: the operator did not put it back",
+                text=f"{change.path} of {number_of(len(stayed), resource)}, which the operator had made and the test"
+                f" changed in {change.phase}, stayed so: the operator did not put it back",
                 evidence=(_lasted(change),),
             )
         return
@@ -127,13 +127,19 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
         watched = not seen.watched_by_operator or resource in seen.watched_by_operator
         observed = [life for life in change.lives if _says_observed(life, change)]
         severity: Severity = "defect" if not watched or len(observed) >= _OBSERVED else "note"
-        said = f", {len(observed):,} of which say that they observed it (observedGeneration)" if observed else ""
+        nothing = "nothing but statuses" if any(one.changes for one in sent) else "nothing"
+        said = (
+            f", and {len(observed):,} of them {form(len(observed), 'says', 'say')} by observedGeneration that it"
+            " was seen"
+            if observed
+            else ""
+        )
         yield Found(
             id=ID,
             severity=severity,
             about=_of(change.lives, change.path),
-            text=f"a change of {change.path} of {number:,} {resource} in {change.phase} had no effect: the operator"
-            + (f" wrote nothing but their status{said}" if watched else " does not watch them, and wrote nothing"),
+            text=f"a change of {change.path} of {number_of(number, resource)} in {change.phase} had no effect: the"
+            f" operator" + (f" wrote {nothing}{said}" if watched else f" does not watch them, and wrote {nothing}"),
             evidence=(_lasted(change), *([f"it had read them {reads:,} times"] if reads else [])),
         )
         return
@@ -195,8 +201,9 @@ def _not_made_again(seen: Observed, span: Span) -> Iterator[Finding]:
             id=ID,
             severity="defect",
             about=_of(lives, ""),
-            text=f"{len(lives):,} {resource} that the test deleted in {span.phase.name} were not made again, while"
-            f" their owners stayed: {lives[0].name} for instance",
+            text=f"{number_of(len(lives), resource)} that the test deleted in {span.phase.name}"
+            f" {form(len(lives), 'was', 'were')} not made again, while {form(len(lives), 'its owner', 'their owners')}"
+            f" stayed: {lives[0].name} for instance",
         )
 
 

@@ -307,7 +307,7 @@ def _deletions(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="waste",
             about=About(aspect=Aspect.ACTION, requests=again),
-            text=f"{len(twice):,} objects were deleted more than once",
+            text=f"the operator deleted {len(twice):,} objects more than once",
             evidence=(f"{resource} {name[0]}/{name[1]}: {asked[twice[0]]} delete requests",),
             check='api_requests(phase=…, verb="delete", max=…)',
         )

@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.findings.evidence import form, number_of
 from pytest_grovescale.recording import records as rec
 
 from .simulated import PODS
-from .test_findings import DEPLOYED, found, ids, settled
+from .test_findings import DELETED, DEPLOYED, found, ids, made, seen, settled
 from .test_findings_objects import clique, gone, shown, touched, written
 
 CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
@@ -88,3 +90,35 @@ def test_a_value_that_others_put_back_is_not_the_operators_alone(user: str) -> N
     gone(sim)
     (one,) = [one for one in found(sim) if one.id == "rival-writers"]
     assert ("the operator alone" in one.text) is (user == "operator")
+
+
+@pytest.mark.parametrize(("finalizer", "wrong"), [("a.io/keep", True), ("kubernetes.io/pvc-protection", False)])
+def test_a_finalizer_of_kubernetes_is_not_the_operators_to_take_away(finalizer: str, wrong: bool) -> None:
+    sim = settled()
+    made(sim, "svc", 200, owner="uid-pcs", finalizers=(finalizer,))
+    seen(sim, "svc", DELETED - 900, "modified", fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+    every = [one.text for one in analyse(sim.records()).findings if one.id == "left-behind"]
+    assert bool(every) is wrong
+    assert all("one of the services " in text for text in every)
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_children_that_went_with_an_owner_that_existed(existed: bool) -> None:
+    sim = settled()
+    if existed:
+        clique(sim, "parent", 190)
+    for number in range(6):
+        clique(sim, f"c-{number}", 200, owner="uid-parent")
+        collector = "system:serviceaccount:kube-system:generic-garbage-collector"
+        sim.request(400 + number, user=collector, verb="delete", **CLIQUE, name=f"c-{number}")
+        shown(sim, f"c-{number}", 410 + number, "deleted")
+    gone(sim)
+    (churned,) = [one for one in found(sim) if one.id == "churn"]
+    assert (churned.severity == "waste", "does not exist" not in churned.text) == (existed, existed)
+
+
+@pytest.mark.parametrize("number", [1, 2, 1000])
+def test_a_number_of_objects_goes_with_its_verb(number: int) -> None:
+    """Whatever the plural of a custom kind is: its singular is not guessed."""
+    text = f"{number_of(number, 'statuses.a.io')} {form(number, 'is', 'are')}"
+    assert text == {1: "one of the statuses.a.io is", 2: "2 statuses.a.io are", 1000: "1,000 statuses.a.io are"}[number]

@@ -164,7 +164,7 @@ def test_a_finalizer_that_the_operator_made_its_objects_with(finalizer: str, hel
 
     one = stall(deleted)
     assert (one.severity == "defect") == held
-    assert (f"wait for their finalizer {finalizer}" in one.text) == held
+    assert (f"waits for its finalizer {finalizer}" in one.text) == held
 
 
 def test_why_reconciles_fail_is_in_the_evidence() -> None:
