@@ -4,24 +4,29 @@ A history in the status, or an annotation that each reconcile appends to, works 
 for one object, 1.5 MiB: from then on each write of it is refused. Until then each watcher receives and decodes all of
 it at each change. (https://etcd.io/docs/v3.5/dev-guide/limit/)
 
-One that grows with each object of the workload ends there with their number.
+One that grows with each object of the workload ends there with their number. Objects that each change adds, and that
+stay, as old revisions and finished Jobs, are a history without end, too.
 
 No false alarm: a list of an object's children grows as they are made, and stops. It counts where a field grew at four
 of five of its changes, three or more, and went on while there was nothing to do: after triggers and touches that change
 nothing, or in an idle window. What grows with the workload counts where ten changes of the operator made it larger, by
-200 bytes and more for each of ten objects or more, none of which it owns.
+200 bytes and more for each of ten objects or more, none of which it owns. A history is a note, since some of it may be
+kept on purpose: of changes of more than a number, each of which added as many, of three owners, or of one that changed
+twice, and none of what was there before went.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+from ...recording.records import ObjectSeen
 from ..api_requests import triggers_of
 from ..result import Finding
-from .evidence import Life, number_of, shown
+from .evidence import Life, changed_paths, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -33,6 +38,7 @@ _FOR_NOTHING = 2
 """Changes of one object while there was nothing to do that show it; of several objects one each."""
 _OBJECTS = 3
 _SHOWN = 2
+_TWICE = 2
 _SHARED = 10
 """Changes that made an object larger, and objects of the workload, from which on it grows with them."""
 _EACH = 200
@@ -52,6 +58,7 @@ class _Growth(NamedTuple):
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with a field that grows with each write."""
     yield from _of_all_objects(seen)
+    yield from _histories(seen)
     times = _nothing_to_do(seen)
     for resource, lives in sorted(seen.lives.items()):
         by_path: dict[str, list[_Growth]] = defaultdict(list)
@@ -99,6 +106,51 @@ def _of_all_objects(seen: Observed) -> Iterator[Finding]:
             text=f"{life.resource} {shown(life.object)} grew by {each:,.0f} bytes with each of"
             f" {seen.objects:,} objects: with {number:,.0f} of them it reaches 1 MiB, and its writes are refused",
         )
+
+
+def _histories(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of children of which each change of their owner's spec adds some, and none goes."""
+    needed = {need.partition("/")[0] for pod in seen.lives.get("pods", ()) for need in pod.events[0].needs}
+    grown: dict[tuple[str, str], list[tuple[Life, list[int]]]] = defaultdict(list)
+    for resource, lives in sorted(seen.lives.items()):
+        for owner in lives:
+            end = owner.stays_until(seen.workload_deleted or seen.end)
+            changes = [event.at for event in owner.events[1:] if event.at < end and _is_more_than_a_number(event)]
+            if not changes or owner.begun < seen.begin:
+                continue
+            kinds: dict[str, list[Life]] = defaultdict(list)
+            for child in seen.children.get(owner.uid, ()):
+                if seen.made_by_operator(child):
+                    kinds[child.resource].append(child)
+            for kind, those in kinds.items():
+                moments = [*(at - 1 for at in changes), end]
+                counts = [sum(child.stays(at) for child in those) for at in moments]
+                steps = {after - before for before, after in pairwise(counts)}
+                stayed = all(child.stays(end) for child in those if child.stays(moments[0]))
+                # What pods name, `references` judges.
+                if counts[0] and len(steps) == 1 and min(steps) > 0 and stayed and kind not in needed:
+                    grown[resource, kind].append((owner, counts))
+    for (resource, kind), found in grown.items():
+        owner, counts = max(found, key=lambda one: len(one[1]))
+        if len(found) < _OBJECTS and len(counts) - 1 < _TWICE:
+            continue
+        yield Found(
+            id=ID,
+            severity="note",
+            about=About(aspect=Aspect.STATE),
+            text=f"each change of the spec of {len(found):,} {resource} added {counts[1] - counts[0]:,} {kind}, and"
+            f" those before stayed: {shown(owner.object)} has {counts[-1]:,} after {len(counts) - 1:,}"
+            f" change{'s' * (len(counts) > _TWICE)}",
+            evidence=("a limit of how many are kept, as revisionHistoryLimit of a Deployment, ends that",),
+            check=f'phase.milestone(…, conditions.count("{kind}", …))',
+        )
+
+
+def _is_more_than_a_number(event: ObjectSeen) -> bool:
+    """Return whether an event changed a spec, in more than one number or the length of a list."""
+    paths = changed_paths(event, "spec")
+    lengths = any(path.startswith("spec.") and path.endswith("[]") for path in event.numbers)
+    return bool(paths) and not lengths and not all(path in event.numbers for path in paths)
 
 
 def _is_enough(found: Sequence[_Growth]) -> bool:

@@ -7,7 +7,8 @@ fills etcd and, as a name that is taken, stands in the way of the next workload.
 No false alarm: objects with an owner are left out, however long the garbage collector takes, unless the owner was there
 before the workload and stays: then nothing removes them, and a deletion that waits for them never ends. So is what the
 operator made before the first phase, as part of itself. It had some seconds to delete the rest. A finalizer that comes
-late is a note, by the API server's own order of writes, of half of the kind and five.
+late is a note, by the API server's own order of writes, of half of the kind and five; so is one that was taken away
+before the operator had deleted what has no owner and carries its object's name, three of them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ID = "left-behind"
 
 _SHOWN = 3
 _SEVERAL = 5
+_LAG_NS = 100_000_000
 _ORPHANED_NS = 5_000_000_000
 _OWNERS = "metadata.ownerReferences"
 
@@ -43,6 +45,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
         yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))
     yield from _late_finalizers(seen)
+    yield from _let_go_early(seen)
     yield from _orphaned(seen)
     if not seen.settled:
         return
@@ -107,6 +110,45 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
                 " one that is deleted in between, nothing is cleaned up",
                 evidence=(shown(late[0].object),),
             )
+
+
+def _let_go_early(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose finalizer was taken away before the operator had deleted what it was there for."""
+    gone: dict[tuple[str, str], Life] = {}
+    for lives in seen.lives.values():
+        for life in lives:
+            own = life.marked_at is not None and not all(map(of_kubernetes, life.finalizers_at(life.marked_at)))
+            if own and life.gone_at() is not None and seen.own_updates(life):
+                gone[life.object] = life
+    early: dict[tuple[str, str], list[tuple[Life, Life]]] = defaultdict(list)
+    for lives in seen.lives.values() if gone else ():
+        for life in lives:
+            at = seen.deleted_at(life)
+            if at is None or life.owner != "" or not seen.made_by_operator(life):
+                continue
+            of = next((gone[place] for place in _named_for(life) if place in gone), None)
+            if of is not None and of is not life and life.begun < (of.gone_at() or 0) < at - _LAG_NS:
+                early[life.resource, of.resource].append((life, of))
+    for (resource, of_kind), found in early.items():
+        if len(found) >= _SHOWN:
+            yield Found(
+                id=ID,
+                severity="note",
+                about=About(aspect=Aspect.STATE),
+                text=f"the operator deleted {len(found):,} {resource} only after their {of_kind} were gone, whose"
+                " finalizer it had taken away before: if it ends in between, they stay",
+                evidence=(f"{shown(found[0][0].object)} of {shown(found[0][1].object)}",),
+            )
+
+
+def _named_for(life: Life) -> Iterator[tuple[str, str]]:
+    """Yield the objects of its namespace, and of the cluster, for which an object may be named: web of web-config."""
+    words = life.name.split("-")
+    for start in range(len(words)):
+        for end in range(start + 1, len(words) + 1):
+            name = "-".join(words[start:end])
+            yield life.namespace, name
+            yield "", name
 
 
 def _version(life: Life) -> int:

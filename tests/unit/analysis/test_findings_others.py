@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -232,3 +233,71 @@ def test_what_is_made_again_under_its_name(same: bool, number: int, wrong: bool)
     all_gone(sim)
     text = [one.text for one in findings(sim, "churn")]
     assert any("under the same names" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(
+    ("changes", "owners", "goes", "paths", "noted"),
+    [
+        (1, 3, False, ["spec.image"], True),
+        (2, 1, False, ["spec.image"], True),
+        (1, 2, False, ["spec.image"], False),
+        (1, 3, True, ["spec.image"], False),
+        (1, 3, False, ["spec.size"], False),
+    ],
+)
+def test_histories_without_end(changes: int, owners: int, goes: bool, paths: list[str], noted: bool) -> None:
+    sim = settled()
+    for number in range(owners):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1, spec_size=1)
+        made(sim, f"{name}-0", 200, owner=f"uid-{name}")
+        for step in range(1, changes + 1):
+            ms = CHANGED + 1000 * step
+            numbers = {"metadata.generation": 1 + step, **({"spec.size": 1 + step} if "spec.size" in paths else {})}
+            shown(sim, name, ms, difference=rec.Difference(kind="content", paths=paths), numbers=numbers)
+            made(sim, f"{name}-{step}", ms + 100, owner=f"uid-{name}")
+            if goes:
+                seen(sim, f"{name}-{step - 1}", ms + 200, "deleted")
+    all_gone(sim)
+    assert [one.severity for one in findings(sim, "growing-objects")] == (["note"] if noted else [])
+
+
+@pytest.mark.parametrize(
+    ("name", "asked_ms", "owner", "noted"),
+    [("c-{}-config", 300, "", True), ("c-{}-config", -50, "", False), ("other-{}", 300, "", False),
+     ("c-{}-config", 300, "uid-pcs", False)],
+)  # fmt: skip
+def test_finalizers_that_are_taken_away_too_early(name: str, asked_ms: int, owner: str, noted: bool) -> None:
+    sim = settled()
+    begin = IDLE + 1000
+    for number in range(3):
+        clique(sim, f"c-{number}", 200, finalizers=("a.io/clean-up",))
+        made(sim, name.format(number), 250, owner=owner)
+        fields = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+        shown(sim, f"c-{number}", begin, fields=fields)
+        sim.request(begin + 50, verb="patch", resource="cliques", group="a.io", namespace="t", name=f"c-{number}")
+        shown(sim, f"c-{number}", begin + 60, "deleted", fields=fields)
+        ms = begin + 60 + asked_ms
+        sim.request(ms, verb="delete", resource="services", namespace="t", name=name.format(number))
+        seen(sim, name.format(number), ms + 20, "deleted")
+    early = [one for one in findings(sim, "left-behind") if "before" in one.text]
+    assert [one.severity for one in early] == (["note"] if noted else [])
+
+
+@pytest.mark.parametrize(
+    ("each", "noted"),
+    [(lambda objects: 0.1 * objects, True), (lambda objects: 10, False), (lambda objects: 0.005 * objects, False)],
+)
+def test_cpu_time_that_grows_with_the_objects(each: Callable[[int], float], noted: bool) -> None:
+    """Sixty objects are made in each of six seconds; ``each``: ms of CPU for one of them."""
+    sim = settled()
+    cpu_ms = 10_000.0
+    for second in range(7):
+        sim.cpu("operator", 200 + 900 * second, cpu_ms / 1000)
+        for number in range(30 if second < 6 else 0):
+            clique(sim, f"c-{second}-{number}", 210 + 900 * second + 20 * number)
+            cpu_ms += each(30 * second + number)
+    for number in range(180):
+        shown(sim, f"c-{number // 30}-{number % 30}", DELETED - 500, "deleted")
+    grows = [one for one in findings(sim, "reconcile-amplification") if "CPU" in one.text]
+    assert [one.severity for one in grows] == (["note"] if noted else [])
