@@ -13,8 +13,9 @@ A ConfigMap with a hash in its name that stays when nothing needs it any more is
 No false alarm: only references that are not optional, of objects that the operator made itself. What came later counts
 for pods and templates, and has to be made by the operator, too, by the API server's own order of writes, where no
 object of that name was there before; what is not there at all counts for kinds whose objects a watch without a gap
-shows. What went too early counts three seconds later, of pods that are not being deleted, nor any owner of theirs. What
-stays is a note.
+shows, and of what pods need where a name is made from their owner's: another one is a note, since a user may have
+given it. What went too early, and not by the test, counts three seconds later, of pods that are not being deleted, nor
+any owner of theirs. What stays is a note.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 from ..audit_times import namespace_of
 from ..result import Finding
-from .evidence import Life, shown
+from .evidence import Life, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -80,12 +81,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
             )
     for (resource, kind), found in never.items():
         if len(found) >= _LEAST:
+            # A name that is the same for all may be one that its user gave, and forgot to make.
+            own = kind not in _STARTED_WITH or any(_is_of_owner(seen, need) for need in found)
             yield Found(
                 id=ID,
-                severity="defect",
+                severity="defect" if own else "note",
                 about=_of(found),
                 text=f"{len(found):,} {resource} that the operator made need {kind} that do not exist: {found[0].name}"
-                f" for {found[0].life.name}",
+                f" for {found[0].life.name}" + ("" if own else ", a name that the workload may have given"),
                 evidence=(
                     "simulated nodes start such pods; a kubelet does not"
                     if kind in _STARTED_WITH
@@ -98,11 +101,18 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 id=ID,
                 severity="defect",
                 about=_of(found),
-                text=f"{len({need.name for need in found}):,} {kind} were deleted that {len(found):,} {resource} of the"
-                f" operator's still need: {found[0].name} for {found[0].life.name}",
+                text=f"{number_of(len({need.name for need in found}), kind)}"
+                f" {form(len({need.name for need in found}), 'was', 'were')} deleted"
+                f" that {len(found):,} {resource} of the operator's still need: {found[0].name} for"
+                f" {found[0].life.name}",
                 evidence=("a pod that is started again, on its node or another one, waits for them",),
             )
     yield from _unneeded(seen, needs)
+
+
+def _is_of_owner(seen: Observed, need: _Need) -> bool:
+    """Return whether a name is made from that of an owner."""
+    return any(one.name in need.name for one in seen.line(need.life)[1:])
 
 
 def _of(needs: Sequence[_Need]) -> About:
@@ -136,6 +146,9 @@ def _came_after(one: Life, life: Life) -> bool:
 
 def _lost(seen: Observed, need: _Need) -> bool:
     """Return whether a pod went on for seconds after the last object that it needs was gone."""
+    deletions = (one for of in need.those for one in seen.writes_by_object.get(of.key, ()) if one.verb == "delete")
+    if any(one.user == seen.harness for one in deletions):
+        return False
     went = [one.gone_at() for one in need.those]
     gone = max(filter(None, went), default=0)
     if None in went or gone < need.life.begun:

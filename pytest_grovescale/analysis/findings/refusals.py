@@ -97,7 +97,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="defect" if code in _WRONG else "waste",
             about=About(aspect=aspect, requests=those),
-            text=f"{what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{reason} {kinds.total():,} times",
+            text=f"the operator's {what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{reason}"
+            f" {kinds.total():,} times",
             evidence=(f"the API server said: {message}",) if message else (),
             check='error_ratio(kind="persistent")',
         )

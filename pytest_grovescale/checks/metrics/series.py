@@ -392,9 +392,9 @@ def _growth_lines(row: Growth, resource: str) -> Iterator[str]:
         values = f"{len(label.fresh):,} new values, {label.before:,} at first: {', '.join(label.fresh[:3])}"
         fix = ""
         if label.of_objects:
-            fix = "; they name objects: take the label away"
+            fix = "; they name objects: leave the label out where no reader needs each, else delete the series with it"
         elif most and len(label.fresh) > most:
-            fix = "; more than there are objects: take the label away"
+            fix = "; more than there are objects: what comes and goes more often than these belongs in a log or a trace"
         yield f"    {label.label} has {values}{fix}"
 
 

@@ -135,16 +135,36 @@ def test_pods_that_run_on_with_what_a_configuration_had_before(changes: bool, no
     assert any("run on" in one.text for one in every) == noted
 
 
-@pytest.mark.parametrize(("late", "wrong"), [(True, True), (False, False)])
-def test_a_configuration_that_goes_while_pods_need_it(late: bool, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("late", "deleter", "wrong"), [(True, "operator", True), (False, "operator", False), (True, "harness", False)]
+)
+def test_a_configuration_that_goes_while_pods_need_it(late: bool, deleter: str, wrong: bool) -> None:
     sim = settled()
     for number in range(3):
         applied(sim, f"c-{number}")
         configuration(sim, f"c-{number}", 105, owner=f"uid-c-{number}", resource_version="1")
-        configuration(sim, f"c-{number}", CHANGED if late else DELETED - 300, "deleted")
+        at = CHANGED if late else DELETED - 300
+        sim.request(at - 5, user=deleter, verb="delete", resource="configmaps", namespace="t", name=f"c-{number}")
+        configuration(sim, f"c-{number}", at, "deleted")
     gone(sim)
     text = [one.text for one in analyse(of_cliques(sim, needs=True)).findings if one.id == "references"]
     assert any("still need" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(("name", "severity"), [("c-0-settings", "defect"), ("registry", "note")])
+def test_what_pods_need_and_is_not_there_may_be_its_users(name: str, severity: str) -> None:
+    sim = settled()
+    sim.watch(CONFIGMAPS, 8)
+    for number in range(3):
+        applied(sim, f"c-{number}")
+    gone(sim)
+    records = [
+        msgspec.structs.replace(record, needs=[f"configmaps/{name}"])
+        if isinstance(record, rec.ObjectSeen) and record.name.startswith("pod-") and record.change == "added"
+        else record
+        for record in of_cliques(sim, needs=False)
+    ]
+    assert [one.severity for one in analyse(records).findings if one.id == "references"] == [severity]
 
 
 @pytest.mark.parametrize(("watches", "noted"), [(True, False), (False, True)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.result import CheckResult, Finding, TestResult
+from pytest_grovescale.analysis.result import CheckResult, CheckVerdict, Finding, Severity, TestResult
 from pytest_grovescale.checks.budgets import ids, with_defaults
 from pytest_grovescale.checks.check import Check, tag_of, text_of
 from tests.unit.checks.noop_run import NoopRun
@@ -48,6 +48,31 @@ def test_what_a_failed_check_says_is_not_said_again() -> None:
     assert judged(msgspec.structs.replace(test, checks=(msgspec.structs.replace(failed, verdict="pass"),))) == [
         "noop-work"
     ]
+
+
+@pytest.mark.parametrize(
+    ("check", "severity", "lines", "one"),
+    [
+        ('error_ratio(kind="persistent")', "waste", ("a",), True),
+        ('error_ratio(kind="persistent")', "note", ("a",), False),  # what may be intended explains nothing
+        ("noop_writes(max=0)", "waste", ("a",), False),
+        ('series_growth(family="a_total")', "defect", ("a_total: 2 series per object", "    pod has 9 values"), True),
+        ('series_growth(family="a_total")', "defect", ("a_total: 2", "b_total: 1"), False),
+    ],
+)
+def test_what_a_rule_found_of_the_same_stands_with_it(
+    check: str, severity: Severity, lines: tuple[str, ...], one: bool
+) -> None:
+    found = Finding(id="rule", severity=severity, text="…", check=check)
+    failing = "series_growth" if "series" in check else "error_ratio"
+
+    def judge(asked: Check) -> CheckResult:
+        verdict: CheckVerdict = "fail" if tag_of(asked) == failing else "pass"
+        return CheckResult(check=text_of(asked), verdict=verdict, text="why", evidence=lines)
+
+    findings = with_defaults(msgspec.structs.replace(RUN, findings=(found,)), judge, lambda asked: None).findings
+    assert len(findings) == (1 if one else 2)
+    assert [[other.text for other in each.explains] for each in findings if each.id == "rule"] == [["why"] * one]
 
 
 def test_a_rule_that_is_switched_off_is_not_judged() -> None:
