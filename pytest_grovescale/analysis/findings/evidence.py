@@ -45,6 +45,12 @@ def form(number: int, one: str, more: str) -> str:
     return one if number == 1 else more
 
 
+def is_builtin(resource: str) -> bool:
+    """Return whether a kind is one of Kubernetes' own, by its group: ``configmaps``, ``deployments.apps``."""
+    group = resource.partition(".")[2]
+    return "." not in group or group.endswith(".k8s.io")
+
+
 def of_kubernetes(finalizer: str) -> bool:
     """Return whether a finalizer is one that Kubernetes' own controllers take away."""
     domain = finalizer.partition("/")[0]

@@ -9,13 +9,14 @@ the other, or one has none.
 No false alarm: only pods need a controller; owners are judged where both were watched, without a gap, and an owner that
 was never seen only where all objects of its kind were. An owner that was gone counts from some seconds on: until then a
 controller's cache may still have it; one or two such owners are a note. Owners share a name where each existed when the
-next one took the object.
+next one took the object. What the operator takes over is a note, since a selector may be meant to do so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from http import HTTPStatus
 
 from ..audit_times import namespace_of
 from ..reconciles import singulars
@@ -49,6 +50,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             )
         absent += [life for life in own if _owner_is_absent(seen, life)]
         yield from _shared(seen, resource, lives)
+        yield from _taken_over(seen, resource, lives)
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
             yield _finding(
@@ -76,6 +78,29 @@ def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fi
             passed,
             f"{len(passed):,} {resource} went from one owner to another while both existed: {passed[0].name} from"
             f" {first.name} to {second.name}; their names for it are the same",
+        )
+
+
+def _taken_over(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
+    """Yield the objects that the test had made without an owner, and to which the operator gave one."""
+    taken = [
+        life
+        for life in lives
+        if life.events[0].owner == ""
+        and any(event.owner for event in life.events)
+        and seen.own_updates(life)
+        and any(
+            one.user == seen.harness and one.code == HTTPStatus.CREATED
+            for one in seen.writes_by_object.get(life.key, ())
+        )
+    ]
+    if taken:
+        yield _finding(
+            seen,
+            taken,
+            f"the operator made {number_of(len(taken), resource)} that the test had made a child of its own:"
+            f" {form(len(taken), 'it goes with its', 'they go with their')} new owner, {taken[0].name} for instance",
+            "note",
         )
 
 

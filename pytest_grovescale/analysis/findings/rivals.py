@@ -8,10 +8,11 @@ An operator that writes an object as a whole, from a copy of its cache, takes ba
 
 No false alarm: fields of labels, annotations and spec count, which say what is wanted; a status may rightly return to
 an earlier value. A field has to return to its value before three times on one object, or twice on each of three, and
-the operator has to be one of its writers. What it took back counts from the first time on where it is the annotation
-by which the harness triggers or touches, which no other program knows. A spec that the operator changed is a note, of
-three objects of the workload, where no one else can have changed it. A number of replicas that returns counts from the
-first time on where an autoscaler names the object as its target, and another one wrote before the operator.
+the operator has to be one of its writers. What it took back counts from the first time on where it is the annotation by
+which the harness triggers or touches, which no other program knows. A spec, or data, that the operator changed is a
+note, of three objects of the workload, or one of Kubernetes' own kinds, where no one else can have changed it. A number
+of replicas that returns counts from the first time on where an autoscaler names the object as its target, and another
+one wrote before the operator.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 
 from ..result import Finding
-from .evidence import Life, Sent, number_of, shown
+from .evidence import Life, Sent, form, is_builtin, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -31,6 +32,7 @@ _ON_ONE = 3
 _ON_EACH = 2
 _OBJECTS = 3
 _WANTED = ("metadata.", "spec.")
+_CONTENTS = ("spec", "data")
 _OF_HARNESS = "metadata.annotations.grovescale.io/"
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _REPLICAS = "spec.replicas"
@@ -97,19 +99,21 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
                 for event in life.between(seen.begin, seen.end)
                 if event.difference is not None
                 for path in event.difference.paths[:1]
-                if path.startswith("spec")
+                if path.startswith(_CONTENTS)
             ]
             # What others wrote may be those.
             if len(specs) > seen.updates(life) - seen.own_updates(life):
                 objects += 1
                 changed.update(specs)
-        if objects >= _OBJECTS:
+        # Of its own kinds an operator may set what was left out.
+        if objects >= (1 if is_builtin(resource) else _OBJECTS):
+            path = changed.most_common(1)[0][0]
             yield Found(
                 id=ID,
                 severity="note",
                 about=About(aspect=Aspect.STATE),
-                text=f"the operator changed {changed.most_common(1)[0][0]} of {objects:,} {resource}: a spec is its"
-                " user's, who applies it again from where it is kept",
+                text=f"the operator changed {path} of {number_of(objects, resource)} that the test had made: that is"
+                " its user's, who applies it again from where it is kept",
                 check="noop_writes(max=0)",
             )
 
@@ -160,8 +164,9 @@ def _of_autoscalers(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="defect",
             about=About(aspect=Aspect.STATE, objects={life.key for life, _, _ in found}, field=_REPLICAS),
-            text=f"the operator set {_REPLICAS} of {len(found):,} {resource} back to its own value after {other} had"
-            f" changed it, although {_AUTOSCALERS} {shown(scaler.object)} scales them",
+            text=f"the operator set {_REPLICAS} of {number_of(len(found), resource)} back to its own value after"
+            f" {other} had changed it, although {_AUTOSCALERS} {shown(scaler.object)} scales"
+            f" {form(len(found), 'it', 'them')}",
             evidence=(shown(life.object), "a field that another writer owns is left out of what is written"),
         )
 

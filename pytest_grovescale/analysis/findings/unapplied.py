@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..result import Finding, Severity
-from .evidence import Life, Sent, Span, changed_paths, form, number_of, shown
+from .evidence import Life, Sent, Span, changed_paths, form, is_builtin, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 from .observed_requests import WORKLOAD
@@ -105,7 +105,7 @@ def _next_act(seen: Observed, at: int) -> int:
 def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
     sent = seen.requests_in(change.start, change.end)
     number, resource = len(change.lives), change.resource
-    foreign = _is_of_kubernetes(resource) and resource not in seen.status_written
+    foreign = is_builtin(resource) and resource not in seen.status_written
     wrote = {(one.resource, one.object) for one in sent if one.changes and (foreign or one.subresource != "status")}
     if all(seen.made_by_operator(life) for life in change.lives):
         stayed = [life for life in change.lives if (resource, life.object) not in wrote]
@@ -159,12 +159,6 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
 
 def _of(lives: Iterable[Life], field: str) -> About:
     return About(aspect=Aspect.STATE, objects={life.key for life in lives}, field=field)
-
-
-def _is_of_kubernetes(resource: str) -> bool:
-    """Return whether a kind is one of Kubernetes' own, by its group: ``configmaps``, ``deployments.apps``."""
-    group = resource.partition(".")[2]
-    return "." not in group or group.endswith(".k8s.io")
 
 
 def _reads(seen: Observed, change: _Change) -> int:

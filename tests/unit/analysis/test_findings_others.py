@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
@@ -301,3 +302,42 @@ def test_cpu_time_that_grows_with_the_objects(each: Callable[[int], float], note
         shown(sim, f"c-{number // 30}-{number % 30}", DELETED - 500, "deleted")
     grows = [one for one in findings(sim, "reconcile-amplification") if "CPU" in one.text]
     assert [one.severity for one in grows] == (["note"] if noted else [])
+
+
+@pytest.mark.parametrize(
+    ("maker", "owner", "noted"), [("harness", "uid-c-0", True), ("harness", "", False), ("operator", "uid-c-0", False)]
+)
+def test_objects_that_the_operator_takes_over(maker: str, owner: str, noted: bool) -> None:
+    sim = settled()
+    sim.watch(CONFIGMAPS, 8)
+    applied(sim, "c-0")
+    sim.request(180, user=maker, verb="create", **SETTINGS, code=201)
+    one = rec.ObjectSeen(
+        at=sim.at(190), watch=sim.watch_ids[CONFIGMAPS], change="added", name="settings", namespace="t", uid="u-s",
+        owner="",
+    )  # fmt: skip
+    sim.add(one)
+    sim.request(300, verb="patch", **SETTINGS)
+    sim.add(msgspec.structs.replace(one, at=sim.at(310), change="modified", owner=owner))
+    sim.add(msgspec.structs.replace(one, at=sim.at(DELETED - 400), change="deleted"))
+    all_gone(sim)
+    assert [one.severity for one in findings(sim, "ownership")] == (["note"] if noted else [])
+
+
+@pytest.mark.parametrize(
+    ("path", "writer", "noted"),
+    [("data", "operator", True), ("data", "harness", False), ("metadata.labels", "operator", False)],
+)
+def test_contents_of_others_that_the_operator_changes(path: str, writer: str, noted: bool) -> None:
+    sim = settled()
+    applied(sim, "c-0")
+    settings(sim, 140, "added")
+    sim.request(300, user=writer, verb="patch", **SETTINGS)
+    sim.add(
+        rec.ObjectSeen(
+            at=sim.at(310), watch=sim.watch_ids[CONFIGMAPS], change="modified", name="settings", namespace="t",
+            uid="uid-settings", difference=rec.Difference(kind="content", paths=[path]),
+        )
+    )  # fmt: skip
+    all_gone(sim)
+    assert [one.severity for one in findings(sim, "rival-writers")] == (["note"] if noted else [])
