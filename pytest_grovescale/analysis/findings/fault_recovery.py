@@ -29,6 +29,7 @@ from ..api_faults import Fault, gaps_of
 from ..api_requests import OBJECT_WRITES
 from ..result import OPERATOR, Finding
 from .evidence import Life, Span
+from .grouping import Aspect, Found, of_outcome
 from .observed import Observed
 from .observed_requests import RESTART
 
@@ -90,11 +91,13 @@ def _crash(seen: Observed, faults: list[Fault]) -> Finding | None:
         asked = len([at for at in restarts if at < gone.at]) % 2 == 1
         if before and not asked and seen.begin <= gone.at < seen.end:
             last = before[-1]
-            return Finding(
+            phase = seen.contents.phase_before(gone.at)
+            return Found(
                 id=ID,
                 severity="defect",
+                about=of_outcome(Aspect.PROCESS, [phase] if phase else []),
                 text=f"the operator ended {(gone.at - last.answered) / 1e9:.3g} s after {last.title} met {last.answer}",
-                evidence=(f"in {seen.contents.phase_before(gone.at) or 'no phase'}",),
+                evidence=(f"in {phase or 'no phase'}",),
             )
     return None
 
@@ -107,9 +110,10 @@ def _lost_work(seen: Observed, faults: list[Fault]) -> Iterator[Finding]:
         given_up = [one for one in faults if one.answered < span.end and _given_up(seen, one, span)]
         if given_up:
             number = len(given_up)
-            yield Finding(
+            yield Found(
                 id=ID,
                 severity="defect",
+                about=of_outcome(Aspect.PROCESS, [span.phase.name]),
                 text=f"{span.phase.name} did not reach {waits[0]}: the operator gave up {number:,} failed"
                 f" request{'s' * (number != 1)}, not repeated until its end"
                 f" ({(span.end - given_up[0].answered) / 1e9:.0f} s)",

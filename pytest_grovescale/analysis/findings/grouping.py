@@ -68,6 +68,11 @@ class About:
         return frozenset(self.objects)
 
 
+def of_outcome(aspect: Aspect, phases: Iterable[str]) -> About:
+    """Return what a finding is about that says why phases did not reach their milestones."""
+    return About(aspect=aspect, objects={("phases", ("", phase)) for phase in phases}, field="outcome")
+
+
 class Found(Finding, frozen=True, kw_only=True):
     """A finding as its rule makes it."""
 

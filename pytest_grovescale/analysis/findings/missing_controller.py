@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ...recording.evaluation import count_leaves
 from ..result import Finding
-from .grouping import About, Aspect, Found
+from .grouping import Aspect, Found, of_outcome
 from .observed import Observed
 
 ID = "missing-controller"
@@ -73,10 +73,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if runs or own or (one.counted and one.counted not in unmet):
             continue
         if number := _existing(seen, one.resource):
+            failed = (phase.name for phase in seen.test.phases if phase.outcome != "passed")
             yield Found(
                 id=ID,
                 severity="defect",
-                about=About(aspect=Aspect.PROCESS),
+                about=of_outcome(Aspect.PROCESS, failed),
                 text=f"{number:,} {one.kind}{'s have' if number > 1 else ' has'} no {one.lack}: this cluster does not"
                 f" run the {one.controller} (controller_manager.controllers)",
                 evidence=("add it to controller_manager.controllers in the cluster's definition",),

@@ -5,8 +5,9 @@ it is killed for its memory, it will be again.
 
 No false alarm: a restart that the test asked for (`scale.restart_operator`) does not count, nor what happens before the
 first phase. What the operator changes after a restart that was asked for counts where nothing had changed in the second
-before it, up to the test's next action, of three objects that were there before, and only what says what is wanted of
-them: other controllers write the rest. A Lease counts that was asked for three times before it could be taken.
+before it, nor anything of the operator's by anyone else before its first write, up to the test's next action, of three
+objects that were there before, and only what says what is wanted of them: other controllers write the rest. A Lease
+counts that was asked for three times before it could be taken.
 """
 
 from __future__ import annotations
@@ -69,6 +70,8 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
         asked += [at for at in seen.workload_changes if at > done.at]
         end = min(asked, default=seen.end)
         sent = [one for one in seen.requests_in(begin.at, end) if one.changes]
+        if sent and _others_changed(seen, begin.at, min(one.received for one in sent)):
+            continue
         yield from _made_or_deleted(sent)
         changed = _changed(seen, sent, begin.at, end)
         resource = max(changed, key=lambda of: len(changed[of]), default="")
@@ -90,6 +93,15 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
             check="noop_writes(max=0)",
         )
         return
+
+
+def _others_changed(seen: Observed, start: int, end: int) -> bool:
+    """Return whether someone else changed an object of the operator's in a time, which it may react to."""
+    return any(
+        one.user not in (seen.operator, seen.harness)
+        and any(seen.made_by_operator(life) for life in seen.of_name.get((one.resource, one.object), ()))
+        for one in seen.changes.between(start, end)
+    )
 
 
 def _changed(seen: Observed, sent: list[Sent], start: int, end: int) -> dict[str, list[list[str]]]:

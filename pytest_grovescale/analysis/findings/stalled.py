@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from ..result import Finding
 from . import operator_log
 from .evidence import FINALIZERS, ObjectId, Sent, Window, form, number_of, of_kubernetes
-from .grouping import About, Aspect, Found
+from .grouping import About, Aspect, Found, of_outcome
 from .left_behind import kept_by_owners
 from .observed import Observed
 from .observed_requests import is_for_objects
@@ -164,7 +164,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
         return Found(
             id=ID,
             severity=known.severity,
-            about=About(aspect=Aspect.STATE, times=[(window.start, window.end)]),
+            about=of_outcome(Aspect.STATE, [window.phase]),
             text=f"{stall}: {known.text}",
             evidence=(
                 *known.evidence,
@@ -174,7 +174,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
     return Found(
         id=ID,
         severity="note",
-        about=About(aspect=Aspect.TIME, times=[(window.start, window.end)]),
+        about=of_outcome(Aspect.TIME, [window.phase]),
         text=f"{stall}: the operator did next to nothing ({_did(seen, sent, reconciled)}):"
         " it waits for something, or has missed an event",
         evidence=tuple(evidence),

@@ -287,6 +287,21 @@ def test_what_is_made_or_deleted_after_a_restart(verb: str, code: int, wrong: bo
     assert ("restarts" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(("others", "wrong"), [(False, True), (True, False)])
+def test_what_others_changed_after_a_restart_may_be_why_the_operator_writes(others: bool, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    for state, ms in (("begin", 9000), ("end", 9500)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    parts: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t", "name": "c"}
+    if others:
+        sim.request(9700, user="kube-controller-manager", verb="patch", subresource="status", **parts)
+    for number in range(3):
+        sim.request(9800, verb="delete", resource="jobs", group="batch", namespace="t", name=f"j-{number}")
+    gone(sim)
+    assert ("restarts" in ids(sim)) == wrong
+
+
 @pytest.mark.parametrize(("waits", "noted"), [(6, True), (1, False)])
 def test_a_lease_of_its_own_that_it_waits_for(waits: int, noted: bool) -> None:
     sim = settled()

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.findings import RULES
 from pytest_grovescale.analysis.findings.evidence import Sent, requests_read
-from pytest_grovescale.analysis.findings.grouping import About, Aspect, Found, explains, grouped
+from pytest_grovescale.analysis.findings.grouping import About, Aspect, Found, explains, grouped, of_outcome
 from pytest_grovescale.analysis.result import SEVERITIES, Finding, Severity
 from pytest_grovescale.recording import records as rec
 
@@ -128,7 +128,7 @@ def test_a_poll_is_shown_with_what_it_asks() -> None:
     assert (one.id, [other.id for other in one.explains]) == ("needless-reads", ["idle-work"])
 
 
-_KINDS = ("requests", "objects", "times")
+_KINDS = ("requests", "objects", "outcome", "times")
 
 
 def evidence_of(rule: str) -> list[tuple[Aspect, str]]:
@@ -136,9 +136,11 @@ def evidence_of(rule: str) -> list[tuple[Aspect, str]]:
     source = Path(str(sys.modules[RULES[rule].__module__].__file__)).read_text(encoding="utf-8")
     found = []
     for call in ast.walk(ast.parse(source)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "About":
-            names = {word.arg: word.value for word in call.keywords}
-            named = [node.attr for node in ast.walk(names["aspect"]) if isinstance(node, ast.Attribute)]
+        maker = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+        if isinstance(call, ast.Call) and maker in ("About", "of_outcome"):
+            names = {word.arg: word.value for word in call.keywords} | ({"outcome": call} if call.args else {})
+            aspect = call.args[0] if call.args else names["aspect"]
+            named = [node.attr for node in ast.walk(aspect) if isinstance(node, ast.Attribute)]
             aspects = [Aspect[name] for name in named] or list(Aspect)
             found += [(aspect, kind) for aspect in aspects for kind in _KINDS if kind in names]
     return found
@@ -161,3 +163,10 @@ def test_which_rules_may_explain_which(snapshot: SnapshotAssertion) -> None:
         ]
         lines.append(f"{rule}: {', '.join(by) or 'none'}")
     assert "\n".join(lines) == snapshot
+
+
+def test_why_a_phase_failed_is_shown_once() -> None:
+    stalled = Found(id="stalled", severity="defect", text="…", about=of_outcome(Aspect.STATE, ["deploy"]))
+    missing = Found(id="missing", severity="defect", text="…", about=of_outcome(Aspect.PROCESS, ["deploy", "delete"]))
+    other = Found(id="other", severity="note", text="…", about=of_outcome(Aspect.TIME, ["scale"]))
+    assert groups(stalled, other, missing) == [("missing", "defect", ["stalled"]), ("other", "note", [])]
