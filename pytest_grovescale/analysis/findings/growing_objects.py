@@ -112,8 +112,13 @@ def _histories(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds of children of which each change of their owner's spec adds some, and none goes."""
     needed = {need.partition("/")[0] for pod in seen.lives.get("pods", ()) for need in pod.events[0].needs}
     grown: dict[tuple[str, str], list[tuple[Life, list[int]]]] = defaultdict(list)
-    for resource, lives in sorted(seen.lives.items()):
-        for owner in lives:
+    changed = {
+        (one.resource, one.object)
+        for one in seen.by_harness(seen.begin, seen.workload_deleted or seen.end)
+        if one.verb in ("update", "patch") and not one.subresource
+    }
+    for resource, of in sorted(changed):
+        for owner in seen.of_name.get((resource, of), ()):
             end = owner.stays_until(seen.workload_deleted or seen.end)
             changes = [event.at for event in owner.events[1:] if event.at < end and _is_more_than_a_number(event)]
             if not changes or owner.begun < seen.begin:

@@ -117,8 +117,9 @@ def _let_go_early(seen: Observed) -> Iterator[Finding]:
     gone: dict[tuple[str, str], Life] = {}
     for lives in seen.lives.values():
         for life in lives:
-            own = life.marked_at is not None and not all(map(of_kubernetes, life.finalizers_at(life.marked_at)))
-            if own and life.gone_at() is not None and seen.own_updates(life):
+            if not seen.own_updates(life) or life.marked_at is None or life.gone_at() is None:
+                continue
+            if not all(map(of_kubernetes, life.finalizers_at(life.marked_at))):
                 gone[life.object] = life
     early: dict[tuple[str, str], list[tuple[Life, Life]]] = defaultdict(list)
     for lives in seen.lives.values() if gone else ():

@@ -256,6 +256,9 @@ def test_histories_without_end(changes: int, owners: int, goes: bool, paths: lis
             ms = CHANGED + 1000 * step
             numbers = {"metadata.generation": 1 + step, **({"spec.size": 1 + step} if "spec.size" in paths else {})}
             shown(sim, name, ms, difference=rec.Difference(kind="content", paths=paths), numbers=numbers)
+            sim.request(
+                ms - 5, user="harness", verb="patch", resource="cliques", group="a.io", namespace="t", name=name
+            )
             made(sim, f"{name}-{step}", ms + 100, owner=f"uid-{name}")
             if goes:
                 seen(sim, f"{name}-{step - 1}", ms + 200, "deleted")
