@@ -47,8 +47,9 @@ class Cliques:
         shop = self._workshop
         found: dict[int, list[_Found]] = {}
         missing: list[Body] = []
+        templates = pcs.spec.template.standalone
         for replica in range(pcs.spec.replicas):
-            for template in pcs.spec.template.standalone:
+            for template in templates:
                 wanted = self._wanted(pcs, template, replica)
                 clique = shop.child(self._cliques, pcs, wanted["metadata"]["name"])
                 if clique is None:
@@ -58,7 +59,7 @@ class Cliques:
         await shop.run(partial(shop.writer.create, self._cliques, body) for body in missing)
         await self._update(found)
         owned = self._cliques.owned_by(pcs)
-        if len(owned) > pcs.spec.replicas * len(pcs.spec.template.standalone):
+        if len(owned) > pcs.spec.replicas * len(templates):
             await shop.delete_surplus(self._cliques, [c for c in owned if self._surplus(pcs, c)])
         return None
 

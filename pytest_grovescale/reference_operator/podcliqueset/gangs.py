@@ -34,9 +34,14 @@ class Gangs:
         scaled: dict[int, list[ScalingGroup]] = {}
         for group in shop.caches.groups.owned_by(pcs):
             scaled.setdefault(replica_of(group), []).append(group)
+        template = pcs.spec.template
+        standalone, scaling_groups = len(template.standalone), len(template.pod_clique_scaling_groups)
         for replica in range(pcs.spec.replicas):
             name = naming.set_replica(pcs.name, replica)
-            groups = self._pod_groups(pcs, name, scaled.get(replica, []))
+            of_groups = scaled.get(replica, [])
+            expected = standalone + sum(g.spec.replicas * len(g.spec.clique_names) for g in of_groups)
+            whole = len(of_groups) == scaling_groups
+            groups = self._pod_groups(f"{pcs.namespace}/{name}", expected) if whole else None
             gang = shop.child(self._gangs, pcs, name)
             if gang is not None and not gang.initialized:
                 uninitialized.append(gang)
@@ -54,12 +59,11 @@ class Gangs:
             await shop.delete_surplus(self._gangs, [g for g in owned if replica_of(g) >= pcs.spec.replicas])
         return None
 
-    def _pod_groups(self, pcs: PodCliqueSet, gang: str, scaled: list[ScalingGroup]) -> list[PodGroup] | None:
-        """Return the pods of one replica, by clique; None while any of its cliques or pods is missing."""
-        store, template = self._workshop.caches.cliques.store, pcs.spec.template
-        cliques = [c for c in store.by("gang", f"{pcs.namespace}/{gang}") if not store.doomed(c)]
-        expected = len(template.standalone) + sum(g.spec.replicas * len(g.spec.clique_names) for g in scaled)
-        if len(scaled) != len(template.pod_clique_scaling_groups) or len(cliques) != expected:
+    def _pod_groups(self, gang: str, expected: int) -> list[PodGroup] | None:
+        """Return the pods of a gang (``namespace/name``), by clique; None unless so many cliques and all pods exist."""
+        store = self._workshop.caches.cliques.store
+        cliques = [c for c in store.by("gang", gang) if not store.doomed(c)]
+        if len(cliques) != expected:
             return None
         found: list[PodGroup] = []
         for clique in sorted(cliques, key=_name):
