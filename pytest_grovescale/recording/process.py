@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import resource
 import signal
@@ -150,6 +151,8 @@ def main(arguments: list[str]) -> int:
     # Ctrl-C is for the harness, which decides what is still to be recorded.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _allow_sockets()
+    # What it keeps of objects lives as long as they do: frequent garbage collection would free almost nothing.
+    gc.set_threshold(50_000, 20, 50)
     with socket.socket(fileno=options.control_fd) as connection:
         connection.set_inheritable(False)
         connection.setblocking(False)

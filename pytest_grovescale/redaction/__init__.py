@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -77,6 +78,7 @@ def conceal(*values: str) -> None:
         for form in _forms(value.strip()):
             if form not in _concealed:
                 _concealed[form] = re.compile(rf"(?<![A-Za-z0-9]){re.escape(form)}={{0,2}}(?![A-Za-z0-9])")
+    _of_short.cache_clear()
 
 
 def concealed() -> list[str]:
@@ -104,6 +106,8 @@ def _without_known(found: str) -> str:
     return found
 
 
+_SHORT = 48
+
 _DEPTH = 3
 """How often text is decoded that was base64 inside base64."""
 
@@ -123,7 +127,13 @@ def text(found: str) -> str:
     Tabs and newlines stay; pass text of several lines as a whole, since keys span lines. Redacting twice changes
     nothing.
     """
-    return _without_secrets(_escaped(found)) if found else found
+    return _of_short(found) if len(found) <= _SHORT else _without_secrets(_escaped(found))
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_short(found: str) -> str:
+    """Statuses, phases and the like come thousands of times."""
+    return _without_secrets(_escaped(found))
 
 
 def has_credentials(line: str) -> bool:
