@@ -16,6 +16,7 @@ import msgspec
 PROC = Path("/proc")
 
 _CHUNK = 4096
+_MEMORY_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _LISTENING = "0A"
 """TCP_LISTEN in the column ``st`` of /proc/net/tcp, proc_pid_net(5)."""
 
@@ -26,6 +27,14 @@ class Identity(msgspec.Struct, frozen=True):
     pid: int
     started_ticks: int
     """Field 22 of /proc/PID/stat, clock ticks since boot."""
+
+
+class MachineMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory of this machine, or of the container that this process is in where that may use less; bytes."""
+
+    total: int
+    available: int
+    """Without swapping, as the kernel estimates it."""
 
 
 class Stat(msgspec.Struct, frozen=True):
@@ -80,6 +89,14 @@ def is_stopped(pid: int) -> bool:
 def age_s(ticks: int) -> float:
     """Return the age of a process with this start time, seconds."""
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"))
+
+
+def machine_memory() -> MachineMemory:
+    """Return the memory of this machine. Sources: proc_meminfo(5), and a container's own cgroup, of version 2 and 1."""
+    facts = dict(line.split(":", 1) for line in (PROC / "meminfo").read_text(encoding="ascii").splitlines())
+    total, available = (int(facts[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
+    limits = [int(text) for path in _MEMORY_LIMITS if (text := read_bytes(path).strip()).isdigit()]
+    return MachineMemory(total=min([total, *limits]), available=min([available, *limits]))
 
 
 def memory_bytes(pid: int) -> int:

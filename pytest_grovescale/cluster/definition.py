@@ -93,6 +93,9 @@ class ApiServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     gogc: int = 0
     """Heap growth between two garbage collections, percent; 0: Go's default (100). A higher value takes more memory and
     less CPU, which on a small machine leaves more CPU to the operator and all other processes."""
+    memory_percent: int = 0
+    """Share of the memory of this machine (of the container, if that has less) that ``gogc`` may take, percent; beyond,
+    it collects as often as it must. 0: no limit."""
     extra_args: dict[str, str] = {}
     """Flags without the dashes."""
 
@@ -333,6 +336,8 @@ def _check_numbers(written: ClusterDefinition, source: Source) -> None:
     for name in ("max_requests_inflight", "max_mutating_requests_inflight", "gomaxprocs", "gogc"):
         if getattr(api, name) < 0:
             raise source.mistake(("api_server", name), "cannot be negative")
+    if not 0 <= api.memory_percent <= 100:
+        raise source.mistake(("api_server", "memory_percent"), "is not between 0 and 100")
     if api.priority_and_fairness and api.max_requests_inflight + api.max_mutating_requests_inflight == 0:
         raise source.mistake(
             ("api_server", "priority_and_fairness"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from .. import procfs
 from ..errors import ClusterError, GrovescaleError
 from ..log_files import what_to_do
 from . import lease, processes, state, supervisor_client, teardown_plan
@@ -84,6 +85,7 @@ def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> 
         "max_requests_inflight": api.max_requests_inflight,
         "max_mutating_requests_inflight": api.max_mutating_requests_inflight,
         "apiserver_gogc": api.gogc or 100,
+        "apiserver_memory_limit": f"{api.memory_percent} %" if api.memory_percent else "none",
         "controller_manager_qps": manager.limits.qps,
         CONTROLLERS: manager.extra_args.get("controllers", controllers),
         "scheduler_qps": scheduler.limits.qps,
@@ -96,6 +98,14 @@ def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> 
         for flag, value in getattr(definition, section).extra_args.items():
             flat[f"{section}.{flag}"] = value
     return flat
+
+
+def api_server_environment(definition: ClusterDefinition) -> dict[str, str]:
+    """Return the variables of Go's runtime that a definition sets for the API server. Source: package runtime of Go."""
+    api = definition.api_server
+    limit = procfs.machine_memory().total * api.memory_percent // 100
+    variables = (("GOMAXPROCS", api.gomaxprocs), ("GOGC", api.gogc), ("GOMEMLIMIT", limit))
+    return {name: str(value) for name, value in variables if value}
 
 
 def scheduler_configuration(definition: ClusterDefinition, *, kubeconfig: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import resource
@@ -16,7 +15,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from .. import storage
+from .. import procfs, storage
 from ..atomic_write import json_text
 from ..cluster import binaries, binary_sources, versions
 from ..cluster.backend import backend, names
@@ -190,13 +189,7 @@ def _cores() -> Finding:
 
 
 def _memory() -> Finding:
-    facts = dict(
-        line.split(":", 1) for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines() if ":" in line
-    )
-    available = int(facts["MemAvailable"].split()[0]) * 1024
-    # As a container sees its own cgroup, of version 2 and 1.
-    limits = map(_number, (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes")))
-    usable = min([available, *(limit for limit in limits if limit is not None)])
+    usable = procfs.machine_memory().available
     found = f"{usable / 1024**3:.1f} GiB available"
     if usable >= _MEMORY_BYTES:
         return Finding(name="memory", status="ok", found=found)
@@ -206,12 +199,6 @@ def _memory() -> Finding:
         found=found,
         next_step=f"Free some, or raise the container's limit: 1000 pods take about {_MEMORY_BYTES / 1024**3:g} GiB.",
     )
-
-
-def _number(file: Path) -> int | None:
-    with contextlib.suppress(OSError, ValueError):
-        return int(file.read_text(encoding="ascii"))
-    return None
 
 
 def _folders() -> Iterator[Finding]:

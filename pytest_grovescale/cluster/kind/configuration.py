@@ -20,7 +20,7 @@ from ... import resources
 from ...definitions import Source, read, readable
 from ...errors import DefinitionError
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
-from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, scheduler_configuration
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, api_server_environment, scheduler_configuration
 
 BINARIES = ("kind", "kwok")
 FOLDER = "fixtures/kind"
@@ -352,7 +352,7 @@ def _patches(definition: ClusterDefinition) -> dict[str, Any]:
     patches["kube-apiserver1+strategic.yaml"] = _pod(
         "kube-apiserver",
         mounts=[(_FILES_VOLUME, IN_NODE, True), (_AUDIT_VOLUME, AUDIT_IN_NODE, False)],
-        environment=_environment(definition),
+        environment=api_server_environment(definition),
     )
     patches["kube-scheduler1+strategic.yaml"] = _pod(
         "kube-scheduler", mounts=[(_FILES_VOLUME, IN_NODE, True), (_PKI_VOLUME, _PKI, True)]
@@ -370,11 +370,6 @@ def _pod(component: str, *, mounts: list[tuple[str, str, bool]], environment: Ma
         container["env"] = [{"name": name, "value": value} for name, value in environment.items()]
     volumes = [{"name": name, "hostPath": {"path": path, "type": "Directory"}} for name, path, _ in mounts]
     return {"spec": {"containers": [container], "volumes": volumes}}
-
-
-def _environment(definition: ClusterDefinition) -> dict[str, str]:
-    api = definition.api_server
-    return {name: str(value) for name, value in (("GOMAXPROCS", api.gomaxprocs), ("GOGC", api.gogc)) if value}
 
 
 def _flag(on: bool) -> str:

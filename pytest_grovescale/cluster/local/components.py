@@ -15,7 +15,7 @@ from ...endpoints import Address
 from ...kube.access import Access, to_kubeconfig
 from .. import kwok, pki, state
 from ..definition import ClusterDefinition
-from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, scheduler_configuration
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, api_server_environment, scheduler_configuration
 from ..processes import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -221,11 +221,7 @@ def _delegated(name: str) -> list[str]:
 def _environment(name: str, definition: ClusterDefinition) -> dict[str, str]:
     """Return a minimal environment: the user's proxies, KUBECONFIG and GO… variables do not reach a component."""
     variables = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-    if name == "kube-apiserver" and definition.api_server.gomaxprocs:
-        variables["GOMAXPROCS"] = str(definition.api_server.gomaxprocs)
-    if name == "kube-apiserver" and definition.api_server.gogc:
-        variables["GOGC"] = str(definition.api_server.gogc)
-    return variables
+    return variables | (api_server_environment(definition) if name == "kube-apiserver" else {})
 
 
 def _extra(arguments: Mapping[str, str]) -> list[str]:

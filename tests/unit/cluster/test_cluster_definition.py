@@ -150,6 +150,7 @@ def test_version_can_be_changed_to_a_supported_one() -> None:
         ("count: 3", "count: 3\n    template: nonesuch", "cluster.yaml:6: nodes[0].template"),
         ("stages:", "  - {prefix: node, count: 1}\nstages:", "nodes[1].prefix"),
         ("stages:", "api_server: {gomaxprocs: -1}\nstages:", "api_server.gomaxprocs"),
+        ("stages:", "api_server: {memory_percent: 101}\nstages:", "api_server.memory_percent"),
         ("stages:", "api_server: {max_requests_inflight: 0, max_mutating_requests_inflight: 0}\nstages:", "api_server"),
         (
             "stages:",

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster.definition import ApiServer, ClientLimits, ControllerManager, Scheduler, load_definition
 from pytest_grovescale.cluster.kind import configuration
 
@@ -107,6 +108,7 @@ def test_limits_of_the_definition_are_in_force() -> None:
             max_mutating_requests_inflight=3,
             gomaxprocs=5,
             gogc=150,
+            memory_percent=25,
             extra_args={"v": "4"},
         ),
         controller_manager=ControllerManager(limits=ClientLimits(qps=11, burst=12), extra_args={"controllers": "*,-x"}),
@@ -124,7 +126,13 @@ def test_limits_of_the_definition_are_in_force() -> None:
     scheduler = yaml.safe_load(files["scheduler.yaml"])
     assert scheduler["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 21, "burst": 22}
     environment = yaml.safe_load(files["patches/kube-apiserver1+strategic.yaml"])["spec"]["containers"][0]["env"]
-    assert environment == [{"name": "GOMAXPROCS", "value": "5"}, {"name": "GOGC", "value": "150"}]
+    limit = procfs.machine_memory().total // 4
+    assert limit > 0
+    assert {one["name"]: one["value"] for one in environment} == {
+        "GOMAXPROCS": "5",
+        "GOGC": "150",
+        "GOMEMLIMIT": str(limit),
+    }
 
 
 def test_audit_log_is_written_where_it_is_mounted() -> None:

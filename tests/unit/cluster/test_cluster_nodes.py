@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import yaml
 
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster import kwok, ledger, nodes
 from pytest_grovescale.cluster.definition import (
     POOL_LABEL,
@@ -109,8 +110,10 @@ def test_components_get_a_small_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_api_servers_heap_growth_is_the_definitions() -> None:
     specs = components.specs(start(load_definition("default")))
-    assert specs["kube-apiserver"].env["GOGC"] == "200"
-    assert not [name for name, spec in specs.items() if name != "kube-apiserver" and "GOGC" in spec.env]
+    given = specs["kube-apiserver"].env
+    assert (given["GOGC"], int(given["GOMEMLIMIT"])) == ("400", procfs.machine_memory().total // 2)
+    others = [spec.env for name, spec in specs.items() if name != "kube-apiserver"]
+    assert not [env for env in others if {"GOGC", "GOMEMLIMIT"} & {*env}]
 
 
 @pytest.mark.parametrize(("name", "share", "spreads"), [("default", 5, False), ("production", 0, True)])
