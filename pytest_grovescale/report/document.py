@@ -224,7 +224,7 @@ class Item(NamedTuple):
     text: str
     tone: Tone = ""
     level: int = 0
-    """1: below the entry before it."""
+    """1: below the entry before it; 2: below such a one."""
     mark: str = ""
     """What stands before it in a terminal; empty: a dash, or nothing on level 1."""
 
@@ -265,7 +265,7 @@ def text(blocks: Iterable[Block], *, width: int = 100, color: bool = False) -> s
             case Gap():
                 sheet.line()
             case Item():
-                sheet.item(block.text, _STYLES[block.tone], mark=block.mark or ("    " if block.level else "- "))
+                sheet.item(block.text, _STYLES[block.tone], mark=block.mark or "    " * block.level or "- ")
             case File():
                 sheet.file(block.what, block.path)
             case Verbatim():

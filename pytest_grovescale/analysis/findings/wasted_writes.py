@@ -212,9 +212,16 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
             for what, number in Counter(one.what for one in own).most_common(1):
                 nothing[what] += min(wasted, number)
                 sent += [one for one in own if one.what == what]
-            example = example or f"{resource} {key[0]}/{key[1]}: {len(own)} successful writes, {changes} changes"
+            news = f"{changes:,} change{'s' * (changes != 1)}"
+            example = example or f"{resource} {shown(key)}: {len(own):,} successful writes, {news}"
     wasted = nothing.total()
+    sent = _all_alike(seen, sent, wasted, total)
     return _Void(resource, nothing, total, example, sent) if wasted >= max(_LEAST, _SHARE * total) else None
+
+
+def _all_alike(seen: Observed, sent: list[Sent], wasted: int, total: int) -> list[Sent]:
+    """Return some writes; where most of those that are known had no effect, also their like, to any object."""
+    return seen.own_of({one.what for one in sent}) if 2 * wasted > total else sent
 
 
 @functools.lru_cache(maxsize=1024)
@@ -248,6 +255,7 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
             periods += [(after - before) / 1e9 for (before, _), (after, _) in pairwise(only)]
     if wasted < _LEAST or wasted < _SHARE * total:
         return
+    sent = _all_alike(seen, sent, wasted, total)
     what = " and ".join(_TRIVIAL[kind] for kind in sorted({one.kind for one in changed}))
     paths = Counter(path for one in changed for path in one.paths)
     idle = max((window.seconds for window in seen.idle_windows), default=0.0)

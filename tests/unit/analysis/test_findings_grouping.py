@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
@@ -19,6 +20,7 @@ from pytest_grovescale.analysis.result import SEVERITIES, Finding, Severity
 from pytest_grovescale.recording import records as rec
 
 from .test_findings import DEPLOYED, IDLE, poll, settled
+from .test_findings_objects import clique, gone, shown
 
 
 def requests(first: int, last: int) -> list[Sent]:
@@ -126,6 +128,26 @@ def test_a_poll_is_shown_with_what_it_asks() -> None:
     poll(sim, DEPLOYED + 2000, IDLE, 1000)
     (one,) = analyse(sim.records()).findings
     assert (one.id, [other.id for other in one.explains]) == ("needless-reads", ["idle-work"])
+
+
+@pytest.mark.parametrize(("void", "together"), [(6, True), (3, False)])
+def test_writes_without_effect_are_a_habit_also_of_objects_that_no_watch_shows_from_the_start(
+    void: int, together: bool
+) -> None:
+    """Half of the cliques were there at first: of their writes it is not known which had no effect."""
+    sim = settled()
+    parts: dict[str, Any] = {"verb": "patch", "resource": "cliques", "group": "a.io", "namespace": "t"}
+    for number in range(12):
+        known = number < 6
+        clique(sim, f"c-{number}", 200, initial=not known)
+        for step in range(2):
+            at = DEPLOYED + 30 + 20 * number + step
+            sim.request(at, **parts, name=f"c-{number}")
+            if known and number >= void:
+                shown(sim, f"c-{number}", at + 5, difference=rec.Difference(kind="content", paths=["spec.n"]))
+    gone(sim)
+    ids = [one.id for one in analyse(sim.records()).findings]
+    assert ("noop-work" not in ids) is together
 
 
 _KINDS = ("requests", "objects", "outcome", "times")
