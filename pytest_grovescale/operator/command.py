@@ -69,7 +69,8 @@ class Launch(msgspec.Struct, frozen=True):
     workdir: str
     files: dict[str, str]
     """Name → text."""
-    readiness: Address
+    readiness: Address | None
+    """None: a line of its output says so."""
     metrics: Address | None = None
     pprof: Address | None = None
     stacks: Address | None = None
@@ -101,7 +102,7 @@ def launch(definition: OperatorDefinition, provided: Mapping[str, str], *, envir
         env=_environment(definition, values, environ),
         workdir=definition.workdir,
         files={name: fill(text, values) for name, text in definition.files.items()},
-        readiness=_address(definition.readiness, values),
+        readiness=_address(definition.readiness, values) if definition.readiness.url else None,
         metrics=_address(definition.metrics, values) if definition.metrics and definition.metrics.url else None,
         pprof=_address(definition.pprof, values) if definition.pprof else None,
         stacks=_address(definition.stacks, values) if definition.stacks else None,

@@ -22,6 +22,7 @@ from .rbac import Account, Grant
 from .schema import (
     NAME,
     NAME_RULE,
+    Admitted,
     Identity,
     Installation,
     OperatorDefinition,
@@ -45,6 +46,10 @@ FOLDER = "fixtures/operators"
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _VALUE_NAME = re.compile(r"[a-z][a-z0-9_]*")
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_HOW_READY = (
+    "Say how to tell that it works: readiness: {url: …}; or, of one that serves nothing, by a line that it writes:"
+    " readiness: {log: …}"
+)
 _FILE_NAME = re.compile(r"[\w.-]+")
 # The harness creates this one in the same folder.
 _TAKEN = ("kubeconfig", "token", "certs")
@@ -172,7 +177,21 @@ def _check_process(written: OperatorFile, fail: Fail) -> None:
             ("command",), "missing", "Say what to run: `command:` starts a process of this host, `pod:` a Deployment."
         )
     if written.readiness is None:
-        raise fail(("readiness",), "missing", "Say how to tell that it works: readiness: {url: …}")
+        raise fail(("readiness",), "missing", _HOW_READY)
+    if bool(written.readiness.url) == bool(written.readiness.log):
+        raise fail(("readiness",), "takes one of `url` and `log`", _HOW_READY)
+    if given := [
+        name for name in Admitted.__struct_fields__ if written.readiness.log and getattr(written.readiness, name)
+    ]:
+        raise fail(("readiness", given[0]), "is for a `url`; a log takes no credentials", "Leave it out.")
+    try:
+        re.compile(written.readiness.log)
+    except re.error as error:
+        raise fail(
+            ("readiness", "log"),
+            f"{written.readiness.log!r} is no regular expression: {error}",
+            "Put \\ before what is meant as it stands: \\( \\[ \\*",
+        ) from None
 
 
 def _check_values(written: OperatorFile, fail: Fail) -> None:

@@ -36,7 +36,7 @@ from .manifests import CRD, Manifest, Object
 from .operator_state import PROCESS, Hold, RunningProcess, stop
 from .operator_state import write as write_state
 from .placeholders import BINARIES
-from .readiness import NotReady, answers, fetch, listens, stranger, wait_until
+from .readiness import NotReady, answers, fetch, listens, says, stranger, wait_until
 from .schema import OperatorDefinition, texts
 
 __all__ = ["OperatorProcess", "bring_up", "refuse_unlike"]
@@ -367,6 +367,11 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
     definition = running.definition
     started = time.monotonic()
     progress(f"operator {definition.name}: starting")
+    readiness = definition.readiness
+    assert readiness is not None  # else it is no process
+    log = Path(running.log)
+    # After a restart, the log has lines of the process before.
+    begin = log.stat().st_size if log.exists() else 0
     first = cluster.start_process(running.spec)
 
     def info() -> ProcessInfo | None:
@@ -382,13 +387,14 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
 
     def ready() -> str:
         address = running.launch.readiness
+        if address is None:
+            return says(log, readiness.log, begin)
         return answers(address) or stranger(address.url, first.pid)
 
     def serves_webhooks() -> str:
         return listens(int(running.provided["webhook_port"])) if running.configurations else ""
 
-    assert definition.readiness is not None  # else it is no process
-    timeout = durations.seconds(definition.readiness.timeout)
+    timeout = durations.seconds(readiness.timeout)
     try:
         wait_until(ready, alive=alive, timeout=timeout, dead=dead)
         wait_until(serves_webhooks, alive=alive, timeout=timeout, dead=dead)
@@ -396,7 +402,7 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
         raise OperatorError(
             f"operator {definition.name} was not ready after {durations.text(timeout)}: {error.message}"
             + tail_text(running),
-            next_step=_listening_elsewhere(first.pid, running.launch.readiness.url)
+            next_step=(running.launch.readiness and _listening_elsewhere(first.pid, running.launch.readiness.url))
             or "Raise readiness.timeout in its definition, or see its log above for what it waits for.",
         ) from None
     progress(f"operator {definition.name}: ready after {time.monotonic() - started:.1f} s")

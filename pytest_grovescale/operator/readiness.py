@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import re
 import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -84,6 +87,16 @@ def listens(port: int, host: str = "127.0.0.1") -> str:
             return ""
     except OSError as error:
         return f"port {port}: {error}"
+
+
+def says(log: Path, pattern: str, begin: int) -> str:
+    """Return an empty string if a line of a log matches, from this byte on; else what is missing."""
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as opened:
+        opened.seek(begin)
+        lines = opened.read().decode(errors="replace").splitlines()
+        if any(re.search(pattern, line) for line in lines):
+            return ""
+    return f"no line of its log matches readiness.log, {pattern!r}"
 
 
 def stranger(url: str, pid: int) -> str:

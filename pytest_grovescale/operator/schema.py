@@ -125,8 +125,12 @@ class Endpoint(Admitted, frozen=True, kw_only=True):
 
 
 class Readiness(Endpoint, frozen=True, kw_only=True):
-    """Readiness endpoint: a GET that answers 200."""
+    """When a process counts as ready: a GET of ``url`` answers 200, or a line of its output matches ``log``."""
 
+    url: str = ""
+    log: str = ""
+    """Regular expression (``re.search``), for an operator that serves nothing: ``log: Starting workers``; ``log: .`` is
+    its first line."""
     timeout: str | float = "60s"
 
 
@@ -405,7 +409,7 @@ def admitted(definition: OperatorFile) -> dict[tuple[str | int, ...], Admitted]:
     """Return every endpoint that may have credentials, by its path in the file."""
     pod = definition.pod
     places: dict[tuple[str | int, ...], Admitted | None] = {
-        ("readiness",): definition.readiness,
+        ("readiness",): definition.readiness if definition.readiness and definition.readiness.url else None,
         ("metrics",): definition.metrics,
         ("pprof",): definition.pprof,
         ("stacks",): definition.stacks,

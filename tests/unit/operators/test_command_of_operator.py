@@ -115,6 +115,7 @@ def test_bundled_definitions_of_kubernetes_own_controllers(name: str, trigger: s
         assert address is not None
         assert (address.token_file, address.ca_file) == ("<token_file>", "<cert_dir>/ca.crt")
     # Readiness is open to all, and nobody else's certificate would do.
+    assert made.readiness is not None
     assert (made.readiness.token_file, made.readiness.ca_file) == ("", "<cert_dir>/ca.crt")
     assert definition.trigger is not None
     assert ("label" if definition.trigger.label else "annotation") == trigger

@@ -24,6 +24,19 @@ from pytest_grovescale.quantity import memory_bytes
 from tests.golden import masked
 
 
+def test_an_operator_that_serves_nothing_is_ready_once_it_says_so(tmp_path: Path) -> None:
+    log = tmp_path / "operator.log"
+    assert readiness.says(log, "started", 0)
+    log.write_text("started\nstopped\n", encoding="utf-8")
+    assert readiness.says(log, "^start", 0) == ""
+    # Lines of the process before a restart are not its own.
+    begin = log.stat().st_size
+    assert readiness.says(log, "started", begin)
+    with log.open("a", encoding="utf-8") as opened:
+        opened.write("waiting\nit has started\n")
+    assert readiness.says(log, "started", begin) == ""
+
+
 @pytest.mark.parametrize(
     ("quantity", "size"), [(0, 0), ("512Mi", 512 * 2**20), ("1.5Gi", 3 * 2**29), ("2G", 2 * 10**9), (123, 123)]
 )
