@@ -95,6 +95,13 @@ def run_compare(
     plan = compare.plan_of(_wanted(wanted, names, test, environment))
     if wanted.is_bare and not wanted.yes:
         return show_plan(plan, environment.reports, write, other="grovescale compare [A] [B] [TEST]")
+    if len(names) < 2 and not (wanted.other or wanted.git or wanted.yes):
+        named = next(iter(names), next(iter(plan.arms.values())).label)
+        raise UsageError(
+            f"nothing says what {named} is compared with",
+            next_step="Name a second definition, or other values of this one (--set-b NAME=VALUE), or two revisions"
+            f" (--git main HEAD). How much two runs of the same differ: grovescale compare {named} {named}.",
+        )
     store = Store.create(environment.reports, plan)
     return compare_stored(store, plan, fail_on=wanted.fail_on, json=json, stream=stream, write=write, color=color)
 

@@ -76,6 +76,8 @@ REFUSED = [
     (["compare", "test_one.py", "--gate=speed:deploy"], "'speed:deploy' is not a metric"),
     (["compare", "test_one.py", "--gate=cpu:deploy", "--parts=noop"], "cpu:deploy is not measured"),
     (["compare", "test_one.py", "--cluster=nowhere.yaml"], "nowhere.yaml: no such file"),
+    (["compare", "test_one.py"], "nothing says what reference is compared with"),
+    (["compare", "reference", "test_one.py", "--set=variant=baseline"], "what reference is compared with"),
     (["bisect", "main"], "needs two commits and a figure"),
     (["bisect", "main", "HEAD", "mine.yaml"], "needs two commits and a figure"),
     (["bisect", "main", "HEAD", "--metric=cpu:deploy"], "needs the operator's definition"),
