@@ -24,6 +24,12 @@ Those that are the last one of all stand first: an object whose Job runs is Runn
 """
 _PASSING = ("Running", "Active")
 """Values that pass where Jobs do the work: their pods end."""
+_NOT_DONE = re.compile(
+    r"fail|err|degraded|unknown|invalid|reject|denied|abort|cancel|expired|lost|unhealthy|unavail|terminat|delet|remov"
+    r"|ing$|progress|scheduled|queued|started|^(?:new|init|none|in|up)",
+    re.IGNORECASE,
+)
+"""Values of a phase that do not last, or are no success."""
 _COMPARED = re.compile(r"""(?:[=!]=|\bcase)\s*["'](\w+)["']|["'](\w+)["']\s*[=!]=""")
 _IN_COLUMN = re.compile(r"""\.status\.conditions\[\?\(\s*@\.type\s*==\s*["'](\w+)["']\s*\)\]\.status""")
 _CONDITION_TYPE = re.compile(r"""(?:type|cond)\w*["']?(?:\s+[\w.]+)?\s*:?[:=]\s*["'](\w+)["']""", re.IGNORECASE)
@@ -53,7 +59,12 @@ class CustomResource(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def api_version(self) -> str:
-        return f"{self.group}/{self.version}"
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def target(self) -> str:
+        """As a condition names it: ``websites.web.example.com``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -134,7 +145,7 @@ def sample(facts: Facts, resource: CustomResource) -> Sample:
     if not ranked:
         return Sample(object=_minimal(resource), source=resource.file, made_from_schema=True)
     chosen = ranked[0]
-    named = {value for _, value in _texts(chosen.object, ())}
+    named = {value for _, value in texts(chosen.object)}
     companions = [
         found
         for found in facts.of_kind("Secret", "ConfigMap")
@@ -162,7 +173,7 @@ def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
 
     By the sample's name, where that or the field's path says which kind it is; or by a field as ``databaseRef.name``.
     """
-    for path, value in _texts(obj, ()):
+    for path, value in texts(obj):
         field = "".join(str(key) for key in path if isinstance(key, str)).lower()
         beside: Any = obj
         for key in path[:-1]:
@@ -182,15 +193,15 @@ def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
                 break
 
 
-def _texts(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def texts(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield path and value of the texts of an object, but those that name itself, and kinds."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in ("apiVersion", "kind") and (*path, key) != ("metadata", "name"):
-                yield from _texts(inner, (*path, key))
+                yield from texts(inner, (*path, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _texts(inner, (*path, index))
+            yield from texts(inner, (*path, index))
     elif isinstance(value, str):
         yield path, value
 
@@ -298,10 +309,10 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
         return _FORMATS[schema["format"]]
     pattern = str(schema.get("pattern", ""))
     known: tuple[str, ...] = (
+        "example",
         "1",
         "10Mi",
         "1m",
-        "example",
         "example.com",
         "https://example.com/",
         "v1.0.0",
@@ -317,7 +328,7 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
         except re.error:
             # Go's expressions have forms that Python's lack.
             fits = []
-        return fits[0] if fits else known[0]
+        return fits[0] if fits else "1"
     text = known[0] if "image" in name.lower() else "example"
     return text.ljust(least, "x")[: int(schema.get("maxLength", 253))]
 
@@ -350,6 +361,10 @@ def milestones(
         if (schema := _mapping(resource.status.get(field))).get("type") == "string":
             values = _phases(schema.get("enum") or [], source)
             known = [value for value in _DONE if value in values and not (runs_jobs and value in _PASSING)]
+            # A word of its own, as Issued: the last that the CRD lists, or the only one.
+            own = [value for value in schema.get("enum") or sorted(values) if value in values]
+            own = [value for value in own if not _NOT_DONE.search(value) and value not in _PASSING]
+            known = known or (own[-1:] if schema.get("enum") or len(own) == 1 else [])
             if known:
                 return [
                     Milestone(
@@ -393,9 +408,9 @@ def _phases(declared: Sequence[str], source: str) -> set[str]:
     named = literals(text)
     if declared:
         known = set(declared) & (named | compared)
-        return known if known & set(_DONE) else set(declared)
+        return known or set(declared)
     lines = "\n".join(line for line in text.splitlines() if re.search(r"phase|state", line, re.IGNORECASE))
-    return literals(lines) if literals(lines) & set(_DONE) else named
+    return literals(lines) if literals(lines) & set(_DONE) else named & set(_DONE)
 
 
 def condition_milestone(workload: str, type_: str, reason: str, is_guess: bool) -> Milestone:

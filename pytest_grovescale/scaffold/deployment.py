@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..operator.manifests import Object
-from .facts import Facts
+from .facts import Facts, Found
 
 METRICS, HEALTH, PPROF = "metrics_port", "health_port", "pprof_port"
 _ADDRESS = frozenset({"addr", "address", "listen", "bind", "endpoint", "port", "host"})
@@ -41,6 +41,16 @@ _ASKED = re.compile(
 """A variable that a program reads: in Go, Python, JavaScript, Rust, Java, C#."""
 
 
+class Mount(NamedTuple):
+    """A ConfigMap among a container's volumes."""
+
+    path: str
+    config_map: str
+    items: Mapping[str, str]
+    """Key → file, where not all are mounted."""
+    sub_path: str
+
+
 class Container(msgspec.Struct, frozen=True, kw_only=True):
     """A container of a Deployment; that of no Deployment is empty."""
 
@@ -54,6 +64,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     """0: the probe is no GET, or there is none."""
     metrics_port: int = 0
     """The port with ``metrics`` in its name."""
+    mounts: tuple[Mount, ...] = ()
     file: str = ""
 
     @property
@@ -103,7 +114,7 @@ def _scored(facts: Facts) -> list[tuple[int, Container]]:
         for one in containers(deployment.object):
             if "kube-rbac-proxy" in str(one.get("image", "")):
                 continue
-            made = _container(one, deployment.file)
+            made = _container(one, deployment)
             score = 4 * ("leader" in " ".join(made.arguments)) + 2 * (one.get("name") in ("manager", "operator"))
             score += 2 * ("serviceAccountName" in _pod_spec(deployment.object))
             score += deployment.file.startswith("config/manager/")
@@ -111,7 +122,15 @@ def _scored(facts: Facts) -> list[tuple[int, Container]]:
     return sorted(found, key=lambda each: -each[0])
 
 
-def _container(one: Object, file: str) -> Container:
+def _mounts(one: Object, pod: Object) -> Iterator[Mount]:
+    maps = {volume.get("name"): volume["configMap"] for volume in pod.get("volumes") or [] if "configMap" in volume}
+    for mount in one.get("volumeMounts") or []:
+        if (source := maps.get(mount.get("name"))) and mount.get("mountPath"):
+            items = {str(item["key"]): str(item["path"]) for item in source.get("items") or []}
+            yield Mount(str(mount["mountPath"]), str(source.get("name", "")), items, str(mount.get("subPath", "")))
+
+
+def _container(one: Object, deployment: Found) -> Container:
     ports = {
         str(port.get("name", "")): port["containerPort"]
         for port in one.get("ports") or []
@@ -126,7 +145,8 @@ def _container(one: Object, file: str) -> Container:
         readiness=str(get.get("path", "")),
         probe_port=probed if isinstance(probed, int) else ports.get(str(probed), 0),
         metrics_port=next((number for name, number in ports.items() if "metrics" in name), _metrics_variable(one)),
-        file=file,
+        mounts=tuple(_mounts(one, _pod_spec(deployment.object))),
+        file=deployment.file,
     )
 
 
@@ -158,7 +178,7 @@ def environment(facts: Facts, given: Container, source: str, guesses: dict[str, 
             env[variable] = "127.0.0.1"
         else:
             guesses.setdefault("env", []).append(f"in its Deployment {variable} comes from the cluster; set it here")
-    asked = {name for names in _ASKED.findall(source) for name in names if name}
+    asked = variables_asked(source)
     for variable in sorted(asked - env.keys()):
         if _OWN_NAMESPACE.fullmatch(variable):
             env[variable] = "{namespace}"
@@ -173,9 +193,14 @@ def environment(facts: Facts, given: Container, source: str, guesses: dict[str, 
     return env
 
 
+def variables_asked(source: str) -> set[str]:
+    """Return the variables of its environment that a program reads."""
+    return {name for names in _ASKED.findall(source) for name in names if name}
+
+
 def only_address(source: str) -> str:
     """Return the variable that names where a program listens, ``PORT``; empty without one, or with several."""
-    asked = {name for names in _ASKED.findall(source) for name in names if name}
+    asked = variables_asked(source)
     found = [
         name
         for name in asked
@@ -338,7 +363,7 @@ def readiness_url(
     *,
     one_server: bool,
 ) -> str:
-    """Return the URL that answers 200 once the program works; it is a guess where nothing says so.
+    """Return the URL that answers 200 once the program works; empty where it serves none.
 
     ``path``: of its probe, empty where none was found; ``used``: placeholders of ports in its flags and variables;
     ``fixed``: the ports on which it serves always, that of the Deployment's probe first; ``one_server``: it may serve
@@ -355,8 +380,14 @@ def readiness_url(
         return f"{local(str(port))}{path}"
     if metrics:
         return metrics
-    guesses.setdefault("readiness", []).append("no probe was found: give a URL that answers 200 once it works")
-    return f"{local('{health_port}' if HEALTH in used else '8081')}/readyz"
+    if HEALTH in used:
+        guesses.setdefault("readiness", []).append("no probe was found: give a URL that answers 200 once it works")
+        return f"{local('{health_port}')}/readyz"
+    guesses.setdefault("readiness", []).append(
+        "no probe was found: it counts as ready at the first line that it writes; better, a pattern of the line that"
+        " says so, or a URL"
+    )
+    return ""
 
 
 # ---- how a container's program is started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
 import resource
@@ -23,6 +24,7 @@ from ..errors import ExitCode, GrovescaleError
 from ..recording import machine
 from ..recording.profiling import pyspy
 from ..storage import MB
+from . import build_tools
 
 SCHEMA_VERSION = 1
 
@@ -59,8 +61,11 @@ class DoctorFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(*, json: bool, write: Callable[[str], None]) -> int:
-    """Examine the machine and write the findings; return 0 if scale tests can run, else 3."""
-    findings = examine()
+    """Examine the machine and write the findings; return 0 if scale tests can run, else 3.
+
+    With what the operator of the current folder is built and started with.
+    """
+    findings = examine(build_tools.of_project(Path()))
     can_run = all(finding.status != "missing" for finding in findings)
     if json:
         write(json_text(DoctorFile(can_run=can_run, findings=findings)))
@@ -81,8 +86,9 @@ def lines(findings: tuple[Finding, ...]) -> Iterator[str]:
     yield f"scale tests cannot run here: {', '.join(missing)}" if missing else "scale tests can run here"
 
 
-def examine() -> tuple[Finding, ...]:
-    """Return the findings of this machine. Elsewhere than on Linux there is one."""
+def examine(needs: build_tools.Needs | None = None) -> tuple[Finding, ...]:
+    """Return the findings of this machine, with those of an operator's tools. Elsewhere than on Linux there is one."""
+    needs = needs or build_tools.Needs()
     try:
         binaries.require_linux()
         architecture = binaries.architecture()
@@ -90,7 +96,19 @@ def examine() -> tuple[Finding, ...]:
         return (Finding(name="platform", status="missing", found=error.message, next_step=error.next_step),)
     ready = Finding(name="platform", status="ok", found=f"Linux {platform.release()}, {architecture}")
     python = Finding(name="python", status="ok", found=f"{platform.python_version()} ({sys.executable})")
-    return (ready, python, *_binaries(), _go(), _cores(), _memory(), *_folders(), _open_files(), _py_spy(), *_engines())
+    return (
+        ready,
+        python,
+        *_binaries(),
+        _go(),
+        *_tools(needs),
+        _cores(),
+        _memory(),
+        *_folders(),
+        _open_files(),
+        _py_spy(),
+        *_engines(),
+    )
 
 
 # ---- binaries
@@ -170,6 +188,42 @@ def _go() -> Finding:
         )
     asked = _output([go, "env", "GOVERSION"], GOTOOLCHAIN="local")
     return Finding(name="go", status="ok" if not asked.error else "note", found=f"{asked.text or asked.error} ({go})")
+
+
+_INSTALLED_BY = {
+    "go": "https://go.dev/doc/install",
+    "cargo": "https://rustup.rs",
+    "mvn": "https://maven.apache.org/install.html",
+    "gradle": "https://gradle.org/install, or the project's own: gradle wrapper",
+    "java": "https://adoptium.net",
+    "dotnet": "https://dotnet.microsoft.com/download",
+    "node": "https://nodejs.org/en/download",
+    "npm": "https://nodejs.org/en/download",
+    "helm": "https://helm.sh/docs/intro/install",
+    "kubectl": "https://kubernetes.io/docs/tasks/tools",
+}
+
+
+def _tools(needs: build_tools.Needs) -> Iterator[Finding]:
+    """Yield the findings of what an operator's definition, or its project, is built and started with."""
+    for tool, why in needs.tools.items():
+        if path := shutil.which(tool):
+            if tool != "go":
+                yield Finding(name=tool, status="ok", found=f"{path}, for {why}")
+            continue
+        yield Finding(
+            name="go for the operator" if tool == "go" else tool,
+            status="note" if tool in needs.optional else "missing",
+            found=f"none on PATH, for {why}",
+            next_step=f"Install it: {_INSTALLED_BY.get(tool, 'the packages of this system may have it')}",
+        )
+    if lacking := [module for module in needs.modules if importlib.util.find_spec(module) is None]:
+        yield Finding(
+            name="python modules",
+            status="missing",
+            found=f"{', '.join(lacking)}: not in this Python, in which the operator runs",
+            next_step=needs.install or f"pip install {' '.join(lacking)}",
+        )
 
 
 # ---- the machine

@@ -18,7 +18,7 @@ _NOT_ENTERED |= {"obj", "target"}
 _OF_TESTS = {"test", "tests", "e2e"}
 _NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
 _NAMES |= {"pom.xml", "mvnw", "gradlew", "build.gradle", "settings.gradle"}
-_SUFFIXES = {".go", ".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rs", ".java", ".kt", ".cs"}
+_SUFFIXES = {".go", ".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rs", ".java", ".kt", ".cs"}
 _SUFFIXES |= {".yaml", ".yml", ".json", ".toml", ".txt", ".kts", ".properties", ".csproj"}
 OUTPUTS = ("target/", "build/")
 _GENERATED = ("target/classes/META-INF/fabric8", "target/kubernetes", "build/classes/java/main/META-INF/fabric8")
@@ -94,7 +94,8 @@ def read(root: Path) -> Facts:
             release = Release(facts.name.lower(), DEFAULT_NAMESPACE)
             objects = render_chart(root / folder, release, lambda message, _: DefinitionError(message))
         except DefinitionError as error:
-            unrendered[folder] = error.message
+            # It stands in a file of the project: no path of this machine.
+            unrendered[folder] = error.message.partition("\n")[0].replace(f"{root / folder} ", "it ")
         else:
             # A field takes the chart as a whole.
             rendered += [Found(manifest.object, folder) for manifest in objects]

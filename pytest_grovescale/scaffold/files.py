@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,12 +18,12 @@ import yaml
 from ..errors import DefinitionError
 from ..operator.manifests import CRD, Object
 from ..operator.schema import NAME
-from . import compiled, custom_resources, deployment, interpreted, program
+from . import builtin_kinds, compiled, custom_resources, deployment, interpreted, program
 from .custom_resources import CustomResource, Reference, Sample
 from .facts import KUSTOMIZED, OUTPUTS, UP, YAML, Facts
 from .first_test import first_test, owned_kinds
 from .program import Program
-from .rbac import rbac
+from .rbac import may_create, rbac
 from .rendering import dns, rendered, variable, with_article
 
 FOLDER = "tests/scale"
@@ -66,25 +66,22 @@ class Plan(msgspec.Struct, frozen=True):
 def plan(facts: Facts) -> Plan:
     """Return the files for a project. Raises DefinitionError where it has no custom resource, or no operator."""
     resources = custom_resources.custom_resources(facts)
-    if not resources:
+    if not resources and (refused := _lacks_definitions(facts)):
+        raise refused
+    found = program_of(facts) or (_as_pods(facts) if resources else None)
+    builtin = None if resources or found is None else builtin_kinds.builtin_resource(facts, found)
+    if found is None or not (resources or builtin):
         raise _nothing_defined(facts)
-    found = (
-        program.go_program(facts)
-        or interpreted.interpreted_program(facts)
-        or compiled.compiled_program(facts)
-        or interpreted.unstarted_program(facts)
-        or _as_pods(facts)
-    )
-    ordered = _with_named(facts, _ordered(facts, resources, found), resources)
-    samples = {resource.kind: custom_resources.sample(facts, resource) for resource in ordered}
+    ordered = [builtin] if builtin else _with_named(facts, _ordered(facts, resources, found), resources)
+    samples = {resource.kind: _sample(facts, resource, found) for resource in ordered}
     with_samples = {resource.kind: (resource, samples[resource.kind]) for resource in ordered}
     primary = ordered[0]
     test = f"{FOLDER}/test_{variable(primary)}.py"
     command = f"pytest --grovescale {FOLDER}"
     files = [
-        File(f"{FOLDER}/operator.yaml", _definition(facts, resources, primary, found)),
+        File(f"{FOLDER}/operator.yaml", _definition(facts, resources or ordered, primary, found)),
         *(
-            File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(resource, samples))
+            File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(facts, resource, samples, found))
             for resource in ordered
         ),
         *(
@@ -97,9 +94,33 @@ def plan(facts: Facts) -> Plan:
         File(WORKFLOW, _workflow(found, command, [resource.file for resource in resources])),
         File(".gitignore", "".join(f"{line}\n" for line in _ignored(facts, found)), appended=True),
     ]
-    installed = _installed(found) if found.language == "python" else ""
-    install = f"pip install{installed}" if installed else ""
-    return Plan(tuple(file for file in files if file.text), command, test, found.modules, install)
+    return Plan(tuple(file for file in files if file.text), command, test, found.modules, install_command(found))
+
+
+def program_of(facts: Facts) -> Program | None:
+    """Return the operator's program as a process; None where no sources of one are found."""
+    return (
+        program.go_program(facts)
+        or interpreted.interpreted_program(facts)
+        or compiled.compiled_program(facts)
+        or interpreted.shell_program(facts)
+        or interpreted.unstarted_program(facts)
+    )
+
+
+def _sample(facts: Facts, resource: CustomResource, found: Program) -> Sample:
+    if resource.file:
+        return custom_resources.sample(facts, resource)
+    of_samples = tuple(obj for obj in facts.objects if builtin_kinds.is_sample(obj.file))
+    if any(obj.kind == resource.kind for obj in of_samples):
+        made = custom_resources.sample(msgspec.structs.replace(facts, objects=of_samples), resource)
+        labels = {**(made.object["metadata"].get("labels") or {}), **builtin_kinds.MARK}
+        return msgspec.structs.replace(
+            made, object={**made.object, "metadata": {**made.object["metadata"], "labels": labels}}
+        )
+    return Sample(
+        object=builtin_kinds.sample_of(resource, found.text), source="what its sources name", made_from_schema=True
+    )
 
 
 def _as_pods(facts: Facts) -> Program:
@@ -110,7 +131,7 @@ def _as_pods(facts: Facts) -> Program:
         why = "".join(f"; {message}" for message in (unfound, *facts.unrendered.values()) if message)
         raise DefinitionError(
             f"{facts.name}: no operator was found: no Go package that makes a manager, no handlers of kopf, no"
-            " Cargo.toml, pom.xml, build.gradle or .csproj of a program, no program in Python or for node that"
+            " Cargo.toml, pom.xml, build.gradle or .csproj of a program, no program in Python, a shell or for node that"
             f" package.json, a Dockerfile or a Deployment starts, no Deployment{why}",
             next_step="Name the folder with its sources, or with its manifests"
             + (f": grovescale init {facts.inner[0]}" if facts.inner else ".")
@@ -132,7 +153,8 @@ def _as_pods(facts: Facts) -> Program:
     )
 
 
-def _nothing_defined(facts: Facts) -> DefinitionError:
+def _lacks_definitions(facts: Facts) -> DefinitionError | None:
+    """Return what to do in a project whose kinds are defined by files that are not there yet; None for others."""
     kinds = program.project_kinds(facts)
     if kinds:
         return DefinitionError(
@@ -147,6 +169,10 @@ def _nothing_defined(facts: Facts) -> DefinitionError:
         )
     if writes := compiled.lacks_crds(facts):
         return DefinitionError(f"{facts.name}: no CustomResourceDefinition is in this folder", next_step=writes)
+    return None
+
+
+def _nothing_defined(facts: Facts) -> DefinitionError:
     return DefinitionError(
         f"{facts.name}: no CustomResourceDefinition is in this folder",
         next_step=f"Name the folder of an operator's project: grovescale init {(*facts.inner, 'FOLDER')[0]}. Or put the"
@@ -198,6 +224,10 @@ def _with_named(
 # ---- the operator definition
 
 
+_CERTIFIED = "Its webhooks get an issued certificate: a rotated one would be mounted by a kubelet."
+_MOUNTED = "What its Deployment mounts from a ConfigMap, with free ports."
+
+
 def _definition(facts: Facts, resources: Sequence[CustomResource], primary: CustomResource, found: Program) -> str:
     rights, of_rights = ("", []) if found.manifests else rbac(facts, resources, found)
     metrics: dict[str, Any] = {"url": found.metrics}
@@ -214,24 +244,25 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
         "pod": _pod(facts, found),
         "env": dict(found.env),
         "files": dict(found.files),
-        "crds": _crd_paths(facts, resources),
+        "crds": _crd_paths(facts, resources, found),
         "rbac": rights,
         "webhooks": [UP + file for file in found.webhooks],
         "webhook_port": found.webhook_port,
-        "readiness": {"url": found.readiness} if found.readiness else {},
+        "readiness": _readiness(found),
         "metrics": metrics if found.metrics else {},
         "reconciles": dict(found.reconciles),
         "pprof": {"url": found.pprof} if found.pprof else {},
-        "trigger": {"kind": primary.kind, "annotation": TRIGGER},
+        "trigger": {"kind": primary.kind, _trigger(primary): TRIGGER},
     }
     said = {
         "build": "Run where pytest is started, before the operator is.",
-        "files": "Its webhooks get an issued certificate: a rotated one would be mounted by a kubelet.",
+        "files": _CERTIFIED if "internalCertManagement" in "".join(found.files.values()) else _MOUNTED,
         "pod": "It runs as pods, which takes a kind cluster (docs/clusters.md): no sources of a program were found.",
         "rbac": "It runs as a ServiceAccount with these rights, never as admin.",
         "trigger": "Changed to trigger a reconcile that should find nothing to do.",
     }
     parts = [f"# {_name(facts)} under test: grovescale check {FOLDER}/operator.yaml\n"]
+    parts += [f"# {GUESS}{text}\n" for text in _unread(facts)]
     for field, value in fields.items():
         if not value:
             continue
@@ -241,6 +272,26 @@ def _definition(facts: Facts, resources: Sequence[CustomResource], primary: Cust
     # Guesses of fields that are not written stand at the end.
     parts += [f"# {GUESS}{text}\n" for texts in guesses.values() for text in texts]
     return "".join(parts)
+
+
+def _unread(facts: Facts) -> Iterator[str]:
+    """Yield which charts could not be rendered, so that the Deployment and the roles in them are not known."""
+    for folder, why in facts.unrendered.items():
+        yield (
+            f"the chart {folder} was not read ({why}): its Deployment, settings and roles are missing here. Install"
+            " helm (https://helm.sh/docs/intro/install), remove this file, and run grovescale init again"
+        )
+
+
+def _trigger(primary: CustomResource) -> str:
+    is_copied = not primary.file and primary.kind in builtin_kinds.COPIES_ANNOTATIONS
+    return "label" if is_copied else "annotation"
+
+
+def _readiness(found: Program) -> dict[str, str]:
+    if found.manifests:
+        return {}
+    return {"url": found.readiness} if found.readiness else {"log": "."}
 
 
 def _pod(facts: Facts, found: Program) -> dict[str, Any]:
@@ -285,14 +336,24 @@ def _name(facts: Facts) -> str:
     return plain if NAME.fullmatch(plain) else "operator"
 
 
-def _crd_paths(facts: Facts, resources: Sequence[CustomResource]) -> list[str]:
-    """Return the folders of the CRDs' files where they hold nothing else, else the files."""
-    files = dict.fromkeys(resource.file for resource in resources)
+_CONVERTED = "config/crd"
+"""Where kubebuilder's patches of CRDs are, which name their conversion webhook."""
+
+
+def _crd_paths(facts: Facts, resources: Sequence[CustomResource], found: Program) -> list[str]:
+    """Return the folders of the CRDs' files where they hold nothing else, else the files.
+
+    The kustomization of kubebuilder's CRDs where its patches have a conversion webhook that the program can serve.
+    """
+    patched = any("conversion" in obj.object.get("spec", {}) for obj in facts.objects if obj.kind == CRD)
+    if patched and found.webhooks and f"{_CONVERTED}/kustomization.yaml" in facts.files:
+        return [UP + _CONVERTED]
+    files = dict.fromkeys(resource.file for resource in resources if resource.file)
     paths: dict[str, None] = {}
     for file in files:
         folder = str(PurePosixPath(file).parent)
         inside = [path for path in facts.files if str(PurePosixPath(path).parent) == folder and path.endswith(YAML)]
-        whole = folder != "." and set(inside) <= files.keys()
+        whole = folder != "." and bool(inside) and set(inside) <= files.keys()
         paths[UP + (folder if whole else file)] = None
     return list(paths)
 
@@ -300,18 +361,22 @@ def _crd_paths(facts: Facts, resources: Sequence[CustomResource]) -> list[str]:
 # ---- workload, test, workflow
 
 
-def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
+def _workload(facts: Facts, resource: CustomResource, samples: Mapping[str, Sample], found: Program) -> str:
     """Return the template of a kind; ``samples``: of all kinds with a template, as one may name objects of another."""
     sample = samples[resource.kind]
     others = {kind: str(other.object["metadata"]["name"]) for kind, other in samples.items() if kind != resource.kind}
     references = list(custom_resources.references(sample.object, others))
-    named = {found.path: f"REFERENCE{index}" for index, found in enumerate(references)}
+    named = {each.path: f"REFERENCE{index}" for index, each in enumerate(references)}
+    made = _made_names(sample, may_create(facts, resource, found))
+    named |= {path: f"MADE{index}" for index, path in enumerate(made)}
     obj = custom_resources.replaced(sample.object, named)
     obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
     if not resource.namespaced:
         del obj["metadata"]["namespace"]
-    guesses = [_of_reference(found) for found in references if not found.is_to_sample]
-    if sample.made_from_schema:
+    guesses = [_of_reference(each) for each in references if not each.is_to_sample]
+    if not resource.file:
+        guesses += _of_builtin(resource, sample, found)
+    elif sample.made_from_schema:
         guesses.append(
             f"no sample of {with_article(resource.kind)} was found: this is the least that its schema allows"
         )
@@ -319,20 +384,47 @@ def _workload(resource: CustomResource, samples: Mapping[str, Sample]) -> str:
             guesses.append("its schema has patterns, which these values may not match")
     if not sample.made_from_schema and not obj.get("spec") and "spec" in resource.schema.get("properties", {}):
         guesses.append(f"the sample's spec is empty: {with_article(resource.kind)} of it may have nothing to do")
-    if not sample.companions and any(
-        key in ("secretName", "configMapName", "secretRef", "secretKeyRef") for key in _keys(sample.object)
-    ):
+    guesses += [
+        f"{'.'.join(map(str, path))}: the operator may create one, so each object names its own" for path in made
+    ]
+    if not sample.companions and not made and any(key in _NAMING for key in _keys(sample.object)):
         guesses.append("it names a Secret or a ConfigMap, which has to be there")
-    placed = {named[found.path]: _name_of(found.kind, _parameter(found.kind)) for found in references}
+    placed = {named[each.path]: _name_of(each.kind, _parameter(each.kind)) for each in references}
+    placed |= {named[path]: f"{value}-{{{{ number }}}}" for path, value in made.items()}
     return rendered(
         "workload.yaml.j2",
         kind=resource.kind,
         source=sample.source,
-        parameters=["name", *dict.fromkeys(_parameter(found.kind) for found in references)],
+        parameters=["name", *dict.fromkeys(_parameter(each.kind) for each in references)],
         guesses=guesses,
         companions=[_manifest(companion, {}, namespaced=True) for companion in sample.companions],
         object=_manifest(obj, {"NAME": _name_of(resource.kind, "name"), **placed}, namespaced=resource.namespaced),
     )
+
+
+_NAMING = {"secretName": "secrets", "configMapName": "configmaps", "secretRef": "", "secretKeyRef": ""}
+"""Fields that name a Secret or a ConfigMap → the resource, of those that name one that may be the operator's output."""
+
+
+def _made_names(sample: Sample, created: Collection[str]) -> dict[tuple[str | int, ...], str]:
+    """Return path → name of what the operator makes by a name in an object, which two objects cannot share."""
+    there = {str(companion["metadata"]["name"]) for companion in sample.companions}
+    return {
+        path: value
+        for path, value in custom_resources.texts(sample.object)
+        if _NAMING.get(str(path[-1])) in created and value not in there
+    }
+
+
+def _of_builtin(resource: CustomResource, sample: Sample, found: Program) -> Iterator[str]:
+    """Yield what is to be checked of objects of Kubernetes' own: which of them the operator works on."""
+    yield f"no CustomResourceDefinition was found: the operator works on {resource.plural}, as it seems"
+    if not sample.made_from_schema:
+        return
+    if labels := builtin_kinds.named_labels(found.text):
+        yield f"its sources name {', '.join(labels)}: which value of it does the operator look for?"
+    if annotations := builtin_kinds.named_annotations(found.text):
+        yield f"its sources name the annotation {', '.join(annotations)}: does the operator look for it?"
 
 
 def _name_of(kind: str, parameter: str) -> str:
@@ -399,6 +491,12 @@ def _installed(found: Program) -> str:
     """Return pip's arguments for what a Python program needs."""
     named = {"requirements.txt": " -r requirements.txt", "pyproject.toml": " ."}
     return named.get(found.requirements, "".join(f" {module}" for module in found.modules if module in _SAME_NAME))
+
+
+def install_command(found: Program) -> str:
+    """Return the command that installs what a Python program imports; empty for others, and where it is not known."""
+    installed = _installed(found) if found.language == "python" else ""
+    return f"pip install{installed}" if installed else ""
 
 
 def _workflow(found: Program, command: str, crds: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
+from .builtin_kinds import MARK
 from .custom_resources import CustomResource, Milestone, Sample, milestones, references
 from .facts import Facts
 from .program import Program
@@ -101,16 +102,22 @@ def _step(resource: CustomResource, sample: Sample, found: Program, created: Col
         deploy = [_children(*owned)]
     return Step(
         plural=workload,
-        resource=f"{resource.plural}.{resource.group}",
-        scope="" if resource.namespaced else ', namespace="*"',
+        resource=resource.target,
+        scope=_scope(resource),
         template=f"{resource.kind.lower()}.yaml.j2",
         milestones=tuple(deploy),
     )
 
 
-def _handled_by_kopf(resource: CustomResource) -> Milestone:
-    target = f"{resource.plural}.{resource.group}"
+def _scope(resource: CustomResource) -> str:
+    """Return the further arguments of conditions on objects of a kind; of Kubernetes' own kinds there are others."""
     scope = "" if resource.namespaced else ', namespace="*"'
+    selector = ",".join(f"{name}={value}" for name, value in MARK.items())
+    return scope if resource.file else f'{scope}, selector="{selector}"'
+
+
+def _handled_by_kopf(resource: CustomResource) -> Milestone:
+    target, scope = resource.target, _scope(resource)
     return Milestone(
         name="handled",
         expression=f'conditions.matching("{target}", objects, IS_HANDLED, fields=[HANDLED]{scope})',

@@ -1,4 +1,4 @@
-"""How an operator in Python or JavaScript is started as a process of this machine: with kopf, or as its container is.
+"""How an operator in Python, JavaScript or a shell is started as a process: with kopf, or as its container is.
 
 The Deployment's command, or the Dockerfile's, names a script or module of the image; it is found among the sources by
 what the Dockerfile copies, else by its name.
@@ -20,6 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..operator.manifests import WEBHOOKS
+from .configuration import configured
 from .deployment import (
     HEALTH,
     METRICS,
@@ -47,6 +48,14 @@ def interpreted_program(facts: Facts) -> Program | None:
     return _kopf(facts) or _started(facts)
 
 
+def shell_program(facts: Facts) -> Program | None:
+    """Return the program of a project whose container starts a script of a shell, else None.
+
+    To be asked last: such a script may be what starts a program of another language.
+    """
+    return _started(facts, (_SHELL,))
+
+
 def unstarted_program(facts: Facts) -> Program | None:
     """Return the program that package.json starts, or the only script, where no container starts one; else None."""
     return _npm_started(facts) or _only_script(facts)
@@ -56,7 +65,7 @@ def not_found(facts: Facts) -> str:
     """Return what a container starts with an interpreter and is not among the sources; empty where none does so."""
     for start in starts(facts):
         names = [PurePosixPath(word).name for word in start.words]
-        for _, suffix, interpreter in _INTERPRETERS:
+        for _, suffix, interpreter in (*_INTERPRETERS, _SHELL):
             if any(name.endswith(suffix) or interpreter.fullmatch(name) for name in names):
                 return f"{start.file} starts {shlex.join(start.words)}, of which no source was found"
     if "package.json" in facts.files:
@@ -82,10 +91,11 @@ def _kopf(facts: Facts) -> Program | None:
     source = "\n".join(sources[path] for path in handlers)
     guesses: dict[str, list[str]] = {}
     files = _kopf_files(facts, handlers, guesses)
-    env = environment(facts, container(facts), source, guesses)
+    given = container(facts)
+    _, env, mounted = configured(facts, given, source, {}, (), environment(facts, given, source, guesses), guesses)
     fixed = _START_HTTP_SERVER.search(source)
     metrics = ""
-    if any("{metrics_port}" in value for value in env.values()):
+    if any("{metrics_port}" in value for value in (*env.values(), *mounted.values())):
         metrics = f"{local('{metrics_port}')}/metrics"
     elif fixed:
         metrics = f"{local(fixed[1])}/metrics"
@@ -103,6 +113,7 @@ def _kopf(facts: Facts) -> Program | None:
             *files,
         ),
         env=env,
+        files=mounted,
         readiness=f"{local('{health_port}')}/healthz",
         metrics=metrics,
         reconciles=_reconciles(source, guesses) if metrics else {},
@@ -180,13 +191,16 @@ def _imported(facts: Facts, paths: Iterable[str]) -> tuple[str, ...]:
 # ---- the program that a container starts
 
 
-_INTERPRETERS = (
+_Interpreter = tuple[str, tuple[str, ...], re.Pattern[str]]
+"""Language, suffixes of its sources, the interpreter's names."""
+_INTERPRETERS: tuple[_Interpreter, ...] = (
     ("python", (".py",), re.compile(r"python[\d.]*")),
     ("node", (".js", ".mjs", ".cjs"), re.compile("node(js)?")),
 )
+_SHELL: _Interpreter = ("shell", (".sh", ".bash"), re.compile("(ba|da|k|z)?sh"))
 _TYPESCRIPT = ("ts-node", "tsx")
 """Programs that run the sources of TypeScript."""
-_WITH_VALUE = {"python": ("-X", "-W"), "node": ("-r", "--require", "--import", "--loader")}
+_WITH_VALUE = {"python": ("-X", "-W"), "node": ("-r", "--require", "--import", "--loader"), "shell": ("-o", "-O")}
 """Options of an interpreter that the next word belongs to."""
 
 
@@ -201,9 +215,9 @@ class _Script(NamedTuple):
     """Folder of its modules, where that is not the project's."""
 
 
-def _started(facts: Facts) -> Program | None:
+def _started(facts: Facts, interpreters: Sequence[_Interpreter] = _INTERPRETERS) -> Program | None:
     for start in starts(facts):
-        script = _script(facts, start.words, start.workdir)
+        script = _script(facts, start.words, start.workdir, interpreters)
         if script is not None:
             return _of_script(facts, script, start.given, {})
     return None
@@ -234,7 +248,9 @@ def _npm_started(facts: Facts) -> Program | None:
     return script and _of_script(facts, script, container(facts), {})
 
 
-def _script(facts: Facts, words: Sequence[str], workdir: str) -> _Script | None:
+def _script(
+    facts: Facts, words: Sequence[str], workdir: str, interpreters: Sequence[_Interpreter] = _INTERPRETERS
+) -> _Script | None:
     """Return the script of a command line, ``tini -- python -u /app/a.py --b``; None where it is no source."""
     if len(words) > 2 and PurePosixPath(words[0]).name in ("sh", "bash") and re.fullmatch(r"-\w*c", words[1]):
         try:
@@ -249,13 +265,15 @@ def _script(facts: Facts, words: Sequence[str], workdir: str) -> _Script | None:
         return None
     for index, word in enumerate(words):
         name = PurePosixPath(word).name
-        for language, suffix, interpreter in _INTERPRETERS:
+        for language, suffix, interpreter in interpreters:
             if interpreter.fullmatch(name):
-                return _interpreted(facts, language, words[index + 1 :], workdir)
+                start = name if language == "shell" else _interpreter(language)
+                return _interpreted(facts, language, words[index + 1 :], workdir, start)
             if name.endswith(suffix) and (path := _source(facts, word, workdir)):
                 # A script that names its interpreter itself.
-                return _Script(language, (_interpreter(language), path), path, tuple(words[index + 1 :]))
-        if name in _TYPESCRIPT and (script := _interpreted(facts, "node", words[index + 1 :], workdir)):
+                start = _shebang(facts.files[path]) if language == "shell" else _interpreter(language)
+                return _Script(language, (start, path), path, tuple(words[index + 1 :]))
+        if name in _TYPESCRIPT and (script := _interpreted(facts, "node", words[index + 1 :], workdir, "node")):
             return script._replace(words=(f"node_modules/.bin/{name}", *script.words[1:]))
         if script := _entry_point(facts, name):
             return script._replace(arguments=tuple(words[index + 1 :]))
@@ -266,7 +284,15 @@ def _interpreter(language: str) -> str:
     return "{python}" if language == "python" else language
 
 
-def _interpreted(facts: Facts, language: str, words: Sequence[str], workdir: str) -> _Script | None:
+def _shebang(text: str) -> str:
+    """Return the shell that a script names in its first line."""
+    words = text.partition("\n")[0].removeprefix("#!").split()
+    named = [PurePosixPath(word).name for word in words if _SHELL[2].fullmatch(PurePosixPath(word).name)]
+    return named[0] if text.startswith("#!") and named else "sh"
+
+
+def _interpreted(facts: Facts, language: str, words: Sequence[str], workdir: str, start: str) -> _Script | None:
+    """Return the script behind an interpreter, which is started as ``start``."""
     options: list[str] = []
     rest = list(words)
     while rest:
@@ -274,11 +300,11 @@ def _interpreted(facts: Facts, language: str, words: Sequence[str], workdir: str
         if word == "-m" and language == "python" and rest:
             module = rest.pop(0)
             found = _module(facts, module, workdir)
-            words = (_interpreter(language), *options, "-m", module)
+            words = (start, *options, "-m", module)
             return found and _Script(language, words, found[0], tuple(rest), found[1])
         if not word.startswith("-"):
             path = (language == "node" and _compiled(facts, word, workdir)) or _source(facts, word, workdir)
-            return _Script(language, (_interpreter(language), *options, path), path, tuple(rest)) if path else None
+            return _Script(language, (start, *options, path), path, tuple(rest)) if path else None
         options.append(word)
         if word in _WITH_VALUE[language] and rest:
             options.append(rest.pop(0))
@@ -397,7 +423,7 @@ _FIXED_SERVER = re.compile(
 )
 _FINDS_KUBECONFIG = re.compile(
     r"load_kube_config|load_config\(|new_client_from_config|from_env\(|loadFromDefault|loadFromFile"
-    r"|try_default\(|Config::infer|from_kubeconfig|BuildDefaultConfig|BuildConfigFromConfigFile"
+    r"|\bkubectl\b|try_default\(|Config::infer|from_kubeconfig|BuildDefaultConfig|BuildConfigFromConfigFile"
 )
 _SERVES_METRICS = re.compile(
     r"start_http_server|make_wsgi_app|make_asgi_app|prom-client|\bprometheus(?:_client)?::|io\.prometheus\."
@@ -405,6 +431,7 @@ _SERVES_METRICS = re.compile(
 )
 _IN_A_POD = re.compile(
     r"load_incluster_config|loadFromCluster|Config::incluster|ClientBuilder\.cluster\(|InClusterConfig\("
+    r"|/var/run/secrets/kubernetes\.io/serviceaccount"
 )
 _SUFFIXES_OF_NODE = (".js", ".mjs", ".cjs", ".ts", ".mts")
 
@@ -423,17 +450,17 @@ class CommandLine(NamedTuple):
 
 
 def _of_script(facts: Facts, script: _Script, given: Container, of_start: Mapping[str, list[str]]) -> Program:
-    is_node = script.language == "node"
+    is_node, is_python = script.language == "node", script.language == "python"
     sources: dict[str, str] = {}
     for suffix in _SUFFIXES_OF_NODE if is_node else (PurePosixPath(script.path).suffix,):
         sources |= facts.sources(suffix)
     source = "\n".join(sources.values())
     guesses = {field: list(texts) for field, texts in of_start.items()}
     build = _npm_build(facts, script.path) if is_node else ()
-    flags = {} if is_node else dict(_flags(source))
+    flags = dict(_flags(source)) if is_python else {}
     start = CommandLine(script.language, script.words, script.arguments, source, flags, build)
-    requirements = "" if is_node else _requirements(facts)
-    modules = () if is_node else _imported(facts, sources)
+    requirements = _requirements(facts) if is_python else ""
+    modules = _imported(facts, sources) if is_python else ()
     if modules and not requirements:
         guesses.setdefault("command", []).append(
             f"no requirements.txt and no pyproject.toml was found: {', '.join(modules)} must be there for this Python"
@@ -454,9 +481,11 @@ def assembled(facts: Facts, start: CommandLine, given: Container, guesses: dict[
     serves_metrics = bool(_SERVES_METRICS.search(source))
     own = own_values(flags, given, serves_metrics=serves_metrics)
     arguments = kept_arguments(start.arguments, flags, own, given, facts.files, env, guesses)
+    arguments, env, files = configured(facts, given, source, flags, arguments, env, guesses)
     # A switch, as that of leader election, is off as long as it is not given.
     arguments += [f"--{name}={value}" for name, (role, value) in own.items() if role in (METRICS, HEALTH, "kubeconfig")]
-    used = {port for port in (METRICS, HEALTH) if any(f"{{{port}}}" in text for text in (*arguments, *env.values()))}
+    texts = (*arguments, *env.values(), *files.values())
+    used = {port for port in (METRICS, HEALTH) if any(f"{{{port}}}" in text for text in texts)}
     path = given.readiness or probe_path(source)
     if not used and (variable := only_address(source)) and (serves_metrics or path):
         served_there = METRICS if serves_metrics else HEALTH
@@ -477,6 +506,7 @@ def assembled(facts: Facts, start: CommandLine, given: Container, guesses: dict[
         build=start.build,
         command=(*start.words, *arguments),
         env=env,
+        files=files,
         readiness=readiness_url(given, path, used, fixed, metrics, guesses, one_server=True),
         metrics=metrics,
         reconciles=_reconciles(source, guesses) if metrics else {},

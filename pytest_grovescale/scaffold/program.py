@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from ..operator.manifests import WEBHOOKS, Object
+from .configuration import configured
 from .deployment import (
     HEALTH,
     METRICS,
@@ -34,7 +35,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """How the operator is built and run; fields as in an operator definition."""
 
     language: str
-    """``go``, ``python``, ``node``, ``rust``, ``java``, ``dotnet``; ``pods``: there are only manifests."""
+    """``go``, ``python``, ``node``, ``rust``, ``java``, ``dotnet``, ``shell``; ``pods``: there are only manifests."""
     command: tuple[str, ...]
     manifests: tuple[str, ...] = ()
     """Files with its Deployment, where it has to run as pods."""
@@ -85,7 +86,7 @@ _FLAGS = (
 _FIXED_METRICS = re.compile(r'(?:metrics\w*\.Options\{[^}]*?\bBindAddress|MetricsBindAddress):\s*"([^"]*:(\d+))"', re.S)
 _FIXED_HEALTH = re.compile(r'HealthProbeBindAddress:\s*"[^"]*:(\d+)"')
 _FIXED_PPROF = re.compile(r'PprofBindAddress:\s*"[^"]*:(\d+)"')
-_FIXED_WEBHOOK = re.compile(r"\bPort:\s*(\d+)")
+_FIXED_WEBHOOK = re.compile(r"\b(?:webhook|ctrl|manager)\.(?:Server|Options)\{(?:[^{}]|\{[^{}]*\})*?\bPort:\s*(\d+)")
 """Also of older versions of controller-runtime, where the manager's options have it."""
 _MAIN = re.compile(r"^package main\b.*^func main\(", re.MULTILINE | re.DOTALL)
 _ALWAYS_LEADER = re.compile(r"\bLeaderElection:\s*true\b")
@@ -113,6 +114,8 @@ def go_program(facts: Facts) -> Program | None:
     if config:
         arguments = [each for each in arguments if not each.startswith("--config")]
         arguments.append(f"--config={{directory}}/{_CONFIG}")
+    else:
+        arguments, env, config = configured(facts, given, source, flags, arguments, env, guesses)
     roles |= {
         port
         for port in (METRICS, HEALTH)

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import cli
 from pytest_grovescale.errors import ExitCode
-from pytest_grovescale.scaffold import doctor
+from pytest_grovescale.scaffold import build_tools, doctor
 from pytest_grovescale.scaffold.doctor import Finding, Ways
 
 
@@ -102,3 +102,56 @@ def test_a_machine_without_go_is_noted(monkeypatch: pytest.MonkeyPatch, tmp_path
     go = found("go")
     assert go.status == "note"
     assert "go.dev" in go.next_step
+
+
+@pytest.mark.parametrize(
+    ("words", "tools"),
+    [
+        (["go", "build", "."], ["go"]),
+        (["bin/manager"], []),
+        (["{python}", "-m", "a"], []),
+        (["sh", "-c", "npm install && npm run build; cd x | node y"], ["npm", "node", "sh"]),
+        (["sh", "-c", "echo 'open"], ["sh"]),
+        ([], []),
+    ],
+)
+def test_the_tools_of_a_command_are_those_that_are_looked_for_on_path(words: list[str], tools: list[str]) -> None:
+    assert build_tools.commands(words) == tools
+
+
+def test_what_a_definition_is_built_and_started_with_is_looked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "tests/scale"
+    folder.mkdir(parents=True)
+    (folder / "operator.yaml").write_text("name: a\nbuild: [cargoo, build]\ncommand: [sh, -c, a]\n", encoding="utf-8")
+    (folder / "budgets.yaml").write_text("tests: {}\n", encoding="utf-8")
+    (folder / "broken.yaml").write_text("a: [", encoding="utf-8")
+    findings = {finding.name: finding for finding in doctor.examine(build_tools.of_project(Path()))}
+    assert (findings["cargoo"].status, findings["sh"].status) == ("missing", "ok")
+    assert "tests/scale/operator.yaml" in findings["cargoo"].found
+
+
+def test_before_there_is_a_definition_the_project_says_what_it_is_built_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "Cargo.toml").write_text("[package]\nname = 'a'\n[dependencies]\nkube = '1'\n", encoding="utf-8")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/main.rs").write_text("fn main() {}\n", encoding="utf-8")
+    (tmp_path / "Chart.yaml").write_text("name: a\n", encoding="utf-8")
+    findings = {finding.name: finding for finding in doctor.examine(build_tools.of_project(Path()))}
+    assert (findings["cargo"].status, findings["helm"].status) == ("missing", "note")
+    assert "rustup" in findings["cargo"].next_step
+
+
+def test_modules_that_the_operator_imports_and_this_python_lacks(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("nowhere\n", encoding="utf-8")
+    source = "import nowhere_to_be_found\nfrom kubernetes import client\nif __name__ == '__main__':\n    main()\n"
+    (tmp_path / "a.py").write_text(source, encoding="utf-8")
+    (finding,) = [one for one in doctor.examine(build_tools.of_project(Path())) if one.name == "python modules"]
+    assert finding.next_step == "pip install -r requirements.txt"
+    assert "nowhere_to_be_found" in finding.found
+
+
+def test_a_folder_that_is_no_project_is_not_searched(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("import nowhere_to_be_found\n", encoding="utf-8")
+    assert build_tools.of_project(tmp_path) == build_tools.Needs()

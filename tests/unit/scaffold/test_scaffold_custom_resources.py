@@ -76,6 +76,9 @@ def test_a_word_is_no_condition() -> None:
         ({"type": "string", "enum": ["Running", "Completed"]}, 'phase = "Running"', "Running"),
         ({"type": "string"}, 'phase = "Running" if ready else "Done"', "Done"),
         ({"type": "string"}, 'if pod.phase == "Succeeded" { gadget.phase = "Ready" }', "Ready"),
+        ({"type": "string", "enum": ["Pending", "Issued", "Failed"]}, '"phase": "Issued"', "Issued"),
+        ({"type": "string", "enum": ["Pending", "Issued", "Failed"]}, "", "Issued"),
+        ({"type": "string"}, 'phase = "Provisioned" if there else "Provisioning"', ""),
         ({"type": "string"}, 'event("Completed")\nphase = "Active"', "Active"),
     ],
 )

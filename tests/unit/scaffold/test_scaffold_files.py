@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from syrupy.assertion import SnapshotAssertion
@@ -442,3 +443,79 @@ def test_generated_files_and_other_modules_are_not_read(tmp_path: Path) -> None:
 def test_the_sentences_of_init(tmp_path: Path, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
     assert cli.main(["init", str(tmp_path)]) == ExitCode.USAGE
     assert masked(capsys.readouterr().err, {tmp_path.name: "folder"}) == snapshot
+
+
+NAMESPACES = {
+    "main.go": "package main\n\nfunc main() {\n}\n",
+    "pkg/a.go": 'package pkg\n\nconst teamLabel = "acme.io/team"\nvar a = f.Core().V1().Namespaces()\nConfigMaps(a)\n',
+    "deploy/rbac.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a}\nrules:\n"
+    "- {apiGroups: [''], resources: [namespaces], verbs: [list, watch]}\n"
+    "- {apiGroups: [''], resources: [configmaps], verbs: [list, watch, create]}\n",
+    "deploy/namespace.yaml": "apiVersion: v1\nkind: Namespace\nmetadata: {name: acme-system}\n",
+}
+
+
+def test_an_operator_without_custom_resources_is_tried_on_the_kind_that_it_watches() -> None:
+    made = files.plan(facts.of("guard", NAMESPACES))
+    assert definition_of(made)["trigger"]["kind"] == "Namespace"
+    assert "crds" not in definition_of(made)
+    assert definition_of(made)["rbac"] == "../../deploy/rbac.yaml"
+    workload = text(made, "namespace.yaml.j2")
+    assert "acme.io/team: example" in workload
+    assert "acme-system" not in workload
+    assert "selector=" in text(made, "test_namespaces.py")
+    assert any("acme.io/team" in check for check in files.described(made.files))
+
+
+def test_a_sample_of_a_kind_of_kubernetes_own_is_used() -> None:
+    sample = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {acme.io/team: red}}\n"
+    made = files.plan(facts.of("guard", {**NAMESPACES, "examples/team.yaml": sample}))
+    assert "acme.io/team: red" in text(made, "namespace.yaml.j2")
+
+
+def test_a_role_for_kinds_that_are_defined_elsewhere_is_no_operator_of_kubernetes_own_kinds() -> None:
+    role = NAMESPACES["deploy/rbac.yaml"] + "- {apiGroups: [shop.example.com], resources: [shops], verbs: [watch]}\n"
+    with pytest.raises(DefinitionError):
+        files.plan(facts.of("guard", {**NAMESPACES, "deploy/rbac.yaml": role}))
+
+
+def test_a_deployment_is_triggered_by_a_label() -> None:
+    source = "package main\n\nfunc main() {\nctrl.NewManager(a, b)\nx.For(&appsv1.Deployment{}).Complete(r)\n}\n"
+    trigger = definition_of(files.plan(facts.of("guard", {"main.go": source})))["trigger"]
+    assert trigger == {"kind": "Deployment", "label": files.TRIGGER}
+
+
+def test_a_chart_that_could_not_be_rendered_is_the_first_guess() -> None:
+    project = facts.of("gadgets", {"main.go": MAIN, "crd.yaml": CRD.replace("SCOPE", "Cluster")})
+    made = files.plan(msgspec.structs.replace(project, unrendered={"charts/a": "it is a Helm chart, and …"}))
+    first, *_ = files.described(made.files)
+    assert first.startswith("tests/scale/operator.yaml:2: the chart charts/a was not read")
+
+
+def test_each_object_names_its_own_secret_where_the_operator_makes_it() -> None:
+    sample = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a}\nspec: {secretName: out}\n"
+    role = (
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a}\nrules:\n"
+        "- {apiGroups: [example.com], resources: [gadgets], verbs: [watch]}\n"
+        "- {apiGroups: [''], resources: [secrets], verbs: [VERB]}\n"
+    )
+    for verb, name in (("create", "secretName: out-{{ number }}"), ("get", "secretName: out\n")):
+        made = plan({"config/samples/a.yaml": sample, "role.yaml": role.replace("VERB", verb)})
+        assert name in text(made, "gadget.yaml.j2")
+
+
+def test_crds_with_a_conversion_webhook_are_taken_with_their_patches() -> None:
+    crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gadgets.example.com}\n"
+    webhook = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: a}\n"
+    project = {
+        "main.go": MAIN.replace(
+            "\tmgr", '\tflag.StringVar(&a, "webhook-cert-path", "", "")\n\tNewWebhookManagedBy(a)\n\tmgr'
+        ),
+        "config/crd/bases/gadgets.yaml": CRD.replace("SCOPE", "Cluster"),
+        "config/crd/patches/webhook.yaml": crd + "spec: {conversion: {strategy: Webhook}}\n",
+        "config/crd/kustomization.yaml": "resources: [bases/gadgets.yaml]\npatches: [{path: patches/webhook.yaml}]\n",
+        "config/webhook/manifests.yaml": webhook,
+    }
+    assert definition_of(files.plan(facts.of("gadgets", project)))["crds"] == ["../../config/crd"]
+    del project["config/crd/patches/webhook.yaml"]
+    assert definition_of(files.plan(facts.of("gadgets", project)))["crds"] == ["../../config/crd/bases"]

@@ -92,6 +92,48 @@ def test_a_deployment_of_something_else_says_nothing() -> None:
     assert go(files=web).command == ("bin/manager",)
 
 
+@pytest.mark.parametrize(
+    ("source", "port"),
+    [
+        ("webhook.NewServer(webhook.Options{TLSOpts: []func(*tls.Config){a}, Port: 9444})", 9444),
+        ("ctrl.Options{Metrics: server.Options{BindAddress: a}, Port: 9445}", 9445),
+        # The port of a Service that the program makes.
+        ('corev1.ServicePort{{Name: "cache", Port: 6379}}', 9443),
+    ],
+)
+def test_a_webhook_servers_fixed_port_is_its_own(source: str, port: int) -> None:
+    files = {"config/webhook/manifests.yaml": CONFIGURATION, "internal/a.go": f"package a\n{WEBHOOK}{source}\n"}
+    assert go('flag.StringVar(&a, "webhook-cert-path", "", "…")', files=files).webhook_port == port
+
+
+def test_a_script_of_a_shell_is_started_as_its_container_does() -> None:
+    found = interpreted.shell_program(
+        facts.of(
+            "loop",
+            {
+                "Dockerfile": 'FROM alpine\nCOPY run.sh /usr/bin/run.sh\nCMD ["/usr/bin/run.sh", "--every=3"]\n',
+                "run.sh": "#!/usr/bin/env bash\nwhile true; do kubectl get things; sleep ${EVERY:-2}; done\n",
+                **deployment("{name: operator, image: a, env: [{name: EVERY, value: '3'}]}"),
+            },
+        )
+    )
+    assert found is not None
+    assert (found.language, found.command, found.build) == ("shell", ("bash", "run.sh", "--every=3"), ())
+    assert (found.env, found.readiness) == ({"EVERY": "3"}, "")
+    assert [*found.guesses] == ["readiness"]
+
+
+def test_a_script_that_starts_a_program_is_not_the_program() -> None:
+    project = {
+        "Dockerfile": 'FROM python\nWORKDIR /app\nCOPY . .\nENTRYPOINT ["./entry.sh", "python", "app.py"]\n',
+        "entry.sh": '#!/bin/sh\nexec "$@"\n',
+        "app.py": "from kubernetes import config\nconfig.load_kube_config()\n",
+    }
+    found = interpreted.interpreted_program(facts.of("a", project))
+    assert found is not None
+    assert found.command == ("{python}", "app.py")
+
+
 def test_a_path_among_the_arguments_is_a_guess() -> None:
     found = go('flag.StringVar(&b, "config", "", "…")', files=deployment("{name: a, args: [--config=/etc/a.yaml]}"))
     assert "--config=/etc/a.yaml" in found.command
