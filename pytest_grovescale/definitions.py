@@ -301,8 +301,44 @@ def _located(source: Source, message: str, type: Any) -> tuple[DefinitionError, 
         place = (*keys, field[1])
         needed = f"Needed here: {_fields_text(*_structs_at(type, keys))}."
         return source.mistake(place, "missing", needed), place
-    text = what[:1].lower() + what[1:].replace("`", "")
-    return source.mistake(keys, text, _comma_hint(node, keys)), keys
+    text, next_step = _of_value(what, node_at(node, keys), type, keys)
+    return source.mistake(keys, text, _comma_hint(node, keys) or next_step), keys
+
+
+_EXPECTED = re.compile(r"^Expected `(?P<expected>[^`]+)`, got `(?P<got>\w+)`$")
+_IN_WORDS = {
+    "array": "a list",
+    "object": "a mapping",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing (null)",
+}
+"""JSON's names of types, as msgspec has them, in the words of YAML."""
+
+
+def _of_value(what: str, node: yaml.Node | None, type: Any, keys: Keys) -> tuple[str, str]:
+    """Return a msgspec message about a value in the words of YAML, and how the value is written instead."""
+    if what.startswith("Invalid enum value"):
+        values = [value for found in _types_at(type, keys) for value in typing.get_args(found)]
+        text = what[:1].lower() + what[1:].replace("enum value", "value")
+        return text, with_all(str(getattr(node, "value", "")), map(str, values), what="It may be")
+    match = _EXPECTED.match(what)
+    if match is None:
+        return what[:1].lower() + what[1:].replace("`", ""), ""
+    expected = match["expected"].split(" | ")
+    wanted = " or ".join(_IN_WORDS.get(each, each) for each in expected)
+    text = f"expected {wanted}, not {_IN_WORDS.get(match['got'], match['got'])}"
+    scalar = node.value if isinstance(node, yaml.ScalarNode) else ""
+    if expected == ["str"] and scalar:
+        return text, f'Quote it: "{scalar}".'
+    if "array" in expected and scalar:
+        return text, f"Write it as a list: [{', '.join(scalar.split())}]."
+    if "object" in expected:
+        names = [field.encode_name for one in _structs_at(type, keys) for field in msgspec.structs.fields(one)]
+        return text, f"Write it as {{{names[0] if names else 'name'}: …}}."
+    return text, f"Write {wanted} here."
 
 
 def _comma_hint(node: yaml.Node | None, keys: Keys) -> str:
@@ -417,11 +453,16 @@ def _fields_text(*structs: Any) -> str:
 
 
 def _structs_at(type: Any, keys: Keys) -> list[Any]:
-    """Return the structs that are valid at a place, following fields, lists, mappings and unions."""
+    """Return the structs that are valid at a place."""
+    return [candidate for candidate in _types_at(type, keys) if _is_struct(candidate)]
+
+
+def _types_at(type: Any, keys: Keys) -> list[Any]:
+    """Return the types that are valid at a place, following fields, lists, mappings and unions."""
     found = _alternatives(type)
     for key in keys:
         found = [inner for candidate in found for inner in _alternatives(_inner(candidate, key))]
-    return [candidate for candidate in found if _is_struct(candidate)]
+    return found
 
 
 def _inner(type: Any, key: str | int) -> Any:

@@ -23,17 +23,18 @@ import fnmatch
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ..analysis.findings import may_have_findings
+from ..analysis.findings import RULES, may_have_findings
 from ..analysis.findings.grouping import by_severity, joined
 from ..analysis.result import CheckResult, Finding, Severity, TestResult
 from ..definitions import Mistakes, load, where
 from ..errors import DefinitionError, UsageError
+from ..suggestions import did_you_mean
 from .check import Arguments, Bundle, Check, bundles, kinds, tag_of, text_of
 from .metrics.buckets import HistogramBuckets
 from .metrics.builtin_duplicates import NoBuiltinDuplicates
@@ -221,6 +222,26 @@ _FAMILY = re.compile(r'family="([^"]+)"')
 def ids() -> list[str]:
     """Return the ids of the findings that these checks can make."""
     return [_id(check) for check, _ in _DEFAULTS]
+
+
+def refuse_unknown_rules(definition: Path, findings: Mapping[str, str]) -> None:
+    """Raise DefinitionError, with its line, for an unknown rule that an operator's definition switches off.
+
+    ``findings``: rule → reason, as in the definition; one without a reason is refused, too.
+    """
+    known = [*RULES, *ids()]
+    for rule, reason in findings.items():
+        place = where(definition, ("findings", rule))
+        if rule not in known:
+            hint = did_you_mean(rule, known)
+            raise DefinitionError(
+                f"{place}: no rule {rule!r}" + (f". {hint}" if hint else ""),
+                next_step=f"There are: {', '.join(known)}.",
+            )
+        if not reason.strip():
+            raise DefinitionError(
+                f"{place}: no reason", next_step=f'Say why the rule does not apply: {rule}: "…"; reports show it.'
+            )
 
 
 def with_defaults(

@@ -122,10 +122,12 @@ def _cluster(file: Path) -> list[str]:
 
 
 def _operator(file: Path) -> list[str]:
+    from ..checks.budgets import refuse_unknown_rules
     from ..operator.definition import load
     from ..operator.manifest_sources import kinds_text
 
     definition = load(str(file.absolute()), progress=say)
+    refuse_unknown_rules(file.absolute(), definition.findings)
     objects = definition.installation
     fields = {"crds": objects.crds, "webhooks": objects.webhooks, "manifests": objects.manifests}
     taken = [f"{field}: {kinds_text(found)}" for field, found in fields.items() if found]

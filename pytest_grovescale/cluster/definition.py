@@ -28,7 +28,7 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,200}[a-z0-9])?")
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?")
 _LABEL = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 # What an operator's objects need: garbage collection, namespace deletion, role aggregation; and its children.
-_CONTROLLERS = (
+CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "serviceaccount-controller",
@@ -44,6 +44,7 @@ _CONTROLLERS = (
     "endpointslice-controller",
     "disruption-controller",
 )
+"""Those that a cluster runs by default."""
 # kube-controller-manager knows it by its older name, too.
 _NODE_LIFECYCLE = ("node-lifecycle-controller", "nodelifecycle")
 _RESERVED_FLAGS = {
@@ -108,7 +109,7 @@ class ClientLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class ControllerManager(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    controllers: list[str] = msgspec.field(default_factory=lambda: list(_CONTROLLERS))
+    controllers: list[str] = msgspec.field(default_factory=lambda: list(CONTROLLERS))
     """Names as ``kube-controller-manager --help`` lists them; ``*``: all that are on by default, ``-NAME``: not that
     one. Only on ``local``."""
     limits: ClientLimits = ClientLimits()

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from .. import definitions, durations, redaction, resources
+from ..cluster.definition import CONTROLLERS
 from ..errors import DefinitionError, UsageError
 from ..quantity import memory_bytes
 from ..suggestions import did_you_mean, with_all
@@ -50,6 +51,10 @@ _HOW_READY = (
     "Say how to tell that it works: readiness: {url: …}; or, of one that serves nothing, by a line that it writes:"
     " readiness: {log: …}"
 )
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_LABEL_RULE = "Lower case letters, digits and '-'."
+_QUALIFIED_NAME = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+"""Of an annotation or a label (k8s.io/apimachinery, `IsQualifiedName`)."""
 _FILE_NAME = re.compile(r"[\w.-]+")
 # The harness creates this one in the same folder.
 _TAKEN = ("kubeconfig", "token", "certs")
@@ -142,6 +147,7 @@ def _check_scalars(written: OperatorFile, fail: Fail) -> None:
     for index, target in enumerate(written.targets):
         if target.interval is not None:
             durations_["targets", index, "interval"] = target.interval
+    _check_names(written, fail)
     if written.reconciles is not None:
         _check_reconciles(written, fail)
     for path, value in durations_.items():
@@ -158,6 +164,27 @@ def _check_scalars(written: OperatorFile, fail: Fail) -> None:
         raise fail(("limits", "cores"), "at least one core")
     if written.limits.gomaxprocs is not None and written.limits.gomaxprocs < 1:
         raise fail(("limits", "gomaxprocs"), "at least 1")
+
+
+def _check_names(written: OperatorFile, fail: Fail) -> None:
+    """Raise for a name that Kubernetes would refuse only once the operator's objects are made."""
+    if written.identity.namespace and not _LABEL.fullmatch(written.identity.namespace):
+        raise fail(("identity", "namespace"), f"{written.identity.namespace!r} is no name of a namespace", _LABEL_RULE)
+    if written.webhook_port not in range(65_536):
+        raise fail(("webhook_port",), f"{written.webhook_port} is no port", "Write a number up to 65535.")
+    for index, name in enumerate(written.replaces):
+        if name not in CONTROLLERS and (near := did_you_mean(name, CONTROLLERS)):
+            raise fail(("replaces", index), f"kube-controller-manager has no {name}", near)
+    if written.trigger is None:
+        return
+    for field in ("annotation", "label"):
+        name = getattr(written.trigger, field)
+        if name and not _QUALIFIED_NAME.fullmatch(name):
+            raise fail(
+                ("trigger", field),
+                f"{name!r} is no name of {'an annotation' if field == 'annotation' else 'a label'}",
+                "Write it as example.com/name: letters, digits, '-', '_' and '.' behind a domain.",
+            )
 
 
 def _check_reconciles(written: OperatorFile, fail: Fail) -> None:
@@ -347,6 +374,11 @@ def _account(written: OperatorFile, granted: list[Manifest], of_deployments: set
     named = rbac.accounts(granted)
     asked = written.identity
     by_name = [one for one in named if one.name == asked.service_account and asked.namespace in ("", one.namespace)]
+    near = (
+        "" if by_name or not asked.service_account else did_you_mean(asked.service_account, {one.name for one in named})
+    )
+    if near:
+        raise fail(("identity", "service_account"), f"no binding under `rbac` names {asked.service_account}", near)
     by_deployment = [one for one in named if one.name in of_deployments]
     for candidates in (by_name, by_deployment, named):
         if len(candidates) == 1:

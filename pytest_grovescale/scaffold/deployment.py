@@ -390,6 +390,18 @@ def readiness_url(
     return ""
 
 
+def own_counter(name: str, labels: str, guesses: dict[str, list[str]]) -> dict[str, str]:
+    """Return a definition's ``reconciles`` for a counter with these labels, which is a guess."""
+    guesses.setdefault("reconciles", []).append(f"{name} counts its reconciles, as it seems")
+    wanted = {"controller_label": ("controller", "handler", "kind"), "result_label": ("result", "outcome")}
+    named = re.findall(r"\w+", labels)
+    return {"counter": f"{name.removesuffix('_total')}_total"} | {
+        field: next(label for label in known if label in named)
+        for field, known in wanted.items()
+        if set(known) & set(named)
+    }
+
+
 # ---- how a container's program is started
 
 

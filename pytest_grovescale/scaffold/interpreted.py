@@ -32,6 +32,7 @@ from .deployment import (
     kept_arguments,
     local,
     only_address,
+    own_counter,
     own_values,
     port_value,
     probe_path,
@@ -137,17 +138,7 @@ One of handler calls may not grow with a trigger, which kopf does not call each 
 def _reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
     """Return the program's own counter of reconciles, as a definition names it: no library serves one in Python."""
     found = _COUNTER.search(source)
-    if found is None:
-        return {}
-    name, labels = found[1], found[2] or ""
-    guesses.setdefault("reconciles", []).append(f"{name} counts its reconciles, as it seems")
-    wanted = {"controller_label": ("controller", "handler", "kind"), "result_label": ("result", "outcome")}
-    named = re.findall(r"\w+", labels)
-    return {"counter": f"{name.removesuffix('_total')}_total"} | {
-        field: next(label for label in known if label in named)
-        for field, known in wanted.items()
-        if set(known) & set(named)
-    }
+    return own_counter(found[1], found[2] or "", guesses) if found is not None else {}
 
 
 def _kopf_files(facts: Facts, handlers: Sequence[str], guesses: dict[str, list[str]]) -> list[str]:

@@ -24,6 +24,7 @@ from .deployment import (
     environment,
     kept_arguments,
     local,
+    own_counter,
     own_values,
     probe_path,
     readiness_url,
@@ -147,6 +148,7 @@ def go_program(facts: Facts) -> Program | None:
         readiness=_go_readiness(source, given, roles, metrics, guesses),
         metrics=metrics,
         secure_metrics=secure,
+        reconciles=_go_reconciles(source, guesses) if metrics else {},
         pprof=f"{local(fixed_pprof[1] if fixed_pprof else '{pprof_port}')}/debug/pprof"
         if PPROF in roles or fixed_pprof
         else "",
@@ -279,6 +281,20 @@ def _go_metrics(source: str, given: Container, roles: set[str], guesses: dict[st
         )
         return f"{local('8080')}/metrics", False
     return "", False
+
+
+_COUNTER = re.compile(r"CounterOpts\{([^}]*)\}(?:,\s*\[\]string\{([^}]*)\})?")
+_OF_RECONCILES = re.compile(r"reconcil|syncs?(_total)?$")
+
+
+def _go_reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
+    """Return the counter of reconciles of a program without controller-runtime, which serves one of its own."""
+    for options, labels in [] if _MANAGER.search(source) else _COUNTER.findall(source):
+        parts = [re.search(rf'\b{part}:\s*"(\w+)"', options) for part in ("Namespace", "Subsystem", "Name")]
+        name = "_".join(part[1] for part in parts if part)
+        if parts[-1] and _OF_RECONCILES.search(name):
+            return own_counter(name, labels, guesses)
+    return {}
 
 
 def _go_readiness(source: str, given: Container, roles: set[str], metrics: str, guesses: dict[str, list[str]]) -> str:

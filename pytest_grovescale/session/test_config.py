@@ -10,17 +10,14 @@ import msgspec
 import pytest
 
 from .. import durations
-from ..analysis.findings import RULES
 from ..analysis.result import NO_OPERATOR
 from ..bench.target_test import Subject
-from ..checks import budgets
+from ..checks.budgets import refuse_unknown_rules
 from ..cluster.definition import ClusterDefinition
-from ..definitions import where
-from ..errors import DefinitionError, UsageError
+from ..errors import UsageError
 from ..operator.definition import OperatorDefinition, load
 from ..options import Settings
 from ..recording.protocol import Profiler
-from ..suggestions import did_you_mean
 from . import test_code
 from .stash_keys import FAULTS
 
@@ -83,7 +80,9 @@ class ItemConfig(NamedTuple):
                 ' file, or @pytest.mark.grovescale(operator="FILE"); `reference` is the bundled operator, `none` tests'
                 " without one.",
             )
-        return with_known_rules(load(self.operator, values=self.values, base=folders(item), workdir=self.workdir))
+        definition = load(self.operator, values=self.values, base=folders(item), workdir=self.workdir)
+        refuse_unknown_rules(Path(definition.source), definition.findings)
+        return definition
 
     @property
     def operator_key(self) -> str:
@@ -96,24 +95,6 @@ class ItemConfig(NamedTuple):
         if self.nodes:
             definition = definition.with_nodes(self.nodes)
         return definition
-
-
-def with_known_rules(definition: OperatorDefinition) -> OperatorDefinition:
-    """Return a definition as it is. Raises DefinitionError, with its line, for an unknown rule of findings."""
-    known = [*RULES, *budgets.ids()]
-    for rule, reason in definition.findings.items():
-        place = where(Path(definition.source), ("findings", rule))
-        if rule not in known:
-            hint = did_you_mean(rule, known)
-            raise DefinitionError(
-                f"{place}: no rule {rule!r}" + (f". {hint}" if hint else ""),
-                next_step=f"There are: {', '.join(known)}.",
-            )
-        if not reason.strip():
-            raise DefinitionError(
-                f"{place}: no reason", next_step=f'Say why the rule does not apply: {rule}: "…"; reports show it.'
-            )
-    return definition
 
 
 def folders(item: pytest.Item) -> tuple[Path, ...]:

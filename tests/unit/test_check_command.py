@@ -67,7 +67,12 @@ def test_bundled_files_are_right(capsys: pytest.CaptureFixture[str], snapshot: S
         (
             "operator.yaml",
             OPERATOR,
-            ["3: env.LEVEL: expected str", "4: readiness.timeot: unknown field", "5: rbac[0].verb: unknown field"],
+            ["3: env.LEVEL: expected a text", "4: readiness.timeot: unknown field", "5: rbac[0].verb: unknown field"],
+        ),
+        (
+            "operator.yaml",
+            GOOD_SHAPE.replace("{health_prt}", "{health_port}") + "findings: {left-behnd: ours}\n",
+            ["6: findings.left-behnd: no rule"],
         ),
         (
             "operator.yaml",

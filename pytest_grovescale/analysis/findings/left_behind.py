@@ -6,9 +6,10 @@ fills etcd and, as a name that is taken, stands in the way of the next workload.
 
 No false alarm: objects with an owner are left out, however long the garbage collector takes, unless the owner was there
 before the workload and stays: then nothing removes them, and a deletion that waits for them never ends. So is what the
-operator made before the first phase, as part of itself. It had some seconds to delete the rest. A finalizer that comes
-late is a note, by the API server's own order of writes, of half of the kind and five; so is one that was taken away
-before the operator had deleted what has no owner and carries its object's name, three of them.
+operator made before the first phase, as part of itself, and what is in a namespace that it made, which goes with that.
+It had some seconds to delete the rest. A finalizer that comes late is a note, by the API server's own order of writes,
+of half of the kind and five; so is one that was taken away before the operator had deleted what has no owner and
+carries its object's name, three of them.
 """
 
 from __future__ import annotations
@@ -49,11 +50,16 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _orphaned(seen)
     if not seen.settled:
         return
+    own_namespaces = {life.name for life in seen.lives.get("namespaces", ()) if seen.made_by_operator(life)}
     for resource, lives in sorted(seen.lives.items()):
         left = [life for life in lives if life.exists(seen.end) and seen.made_by_operator(life)]
         own = {life.uid: [name for name in life.finalizers if not of_kubernetes(name)] for life in left}
         stuck = [life for life in left if life.marked_at is not None and own[life.uid]]
-        unowned = [life for life in left if life.owner == "" and life.marked_at is None]
+        unowned = [
+            life
+            for life in left
+            if life.owner == "" and life.marked_at is None and life.namespace not in own_namespaces
+        ]
         if unowned:
             have, them = form(len(unowned), "it has", "they have"), form(len(unowned), "it", "them")
             yield _finding(seen, resource, unowned, f"{have} no owner, and the operator did not delete {them}")

@@ -23,6 +23,7 @@ from pytest_grovescale.recording.conditions import Count, WatchSpec
 from .simulated import IDENTITIES, PODS, Simulation, full_run, pods
 
 SERVICES = WatchSpec(resource="services", path="/api/v1/namespaces/t/services", fields=("metadata.deletionTimestamp",))
+NAMESPACES = WatchSpec(resource="namespaces", path="/api/v1/namespaces", fields=("metadata.deletionTimestamp",))
 N = 10
 DEPLOYED, IDLE, DELETED = 6040, 16050, 22_090
 """End of each phase of `full_run`, ms."""
@@ -110,6 +111,19 @@ def test_what_goes_by_itself_or_is_part_of_the_operator_is_not_left_behind(how: 
         made(sim, f"svc-{number}", 50 if how == "before" else 200, owner="uid-pcs" if how == "owner" else "")
         if how == "deleted":
             seen(sim, f"svc-{number}", DELETED - 500, "deleted")
+    assert "left-behind" not in ids(sim)
+
+
+@pytest.mark.parametrize("owner", ["uid-pcs", ""])
+def test_what_is_in_a_namespace_of_the_operators_making_goes_with_that(owner: str) -> None:
+    sim = settled()
+    for number in range(4):
+        made(sim, f"svc-{number}", 200 + number)
+    # The namespace is the objects' own.
+    sim.watch(NAMESPACES, 5)
+    sim.request(150, verb="create", resource="namespaces", namespace="", name="t", code=201)
+    namespace: dict[str, Any] = {"name": "t", "namespace": "", "uid": "uid-t", "owner": owner, "finalizers": []}
+    sim.add(rec.ObjectSeen(at=sim.at(151), watch=sim.watch_ids[NAMESPACES], change="added", **namespace))
     assert "left-behind" not in ids(sim)
 
 

@@ -83,7 +83,7 @@ def test_nodes_have_leases_where_a_controller_looks_for_them(folder: Path) -> No
             "controller_manager: {controllers: [namespace-controller]}\nstages:",
             "cluster.yaml:6: controller_manager.controllers: a kind cluster runs all controllers",
         ),
-        ("config: mine.yaml", "engine: nerdctl", "cluster.yaml:8: kind.engine: invalid enum value"),
+        ("config: mine.yaml", "engine: nerdctl", "cluster.yaml:8: kind.engine: invalid value"),
         ("config: mine.yaml", "kwok_image: x", "cluster.yaml:8: kind.kwok_image: kwok runs on this machine"),
         ("config:", "cluster: there\n  config:", "cluster.yaml:9: kind.config: cluster there is there already"),
         (

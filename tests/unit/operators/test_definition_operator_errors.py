@@ -84,6 +84,15 @@ def test_good_one_is_good(tmp_path: Path) -> None:
         ("env:", "env: &env\n  SAME: *env\nother:", 1, ""),
         ("default: fast", "default: fast, help: one, two", 4, "values.variant.two"),
         ("  LEVEL: debug", "  {A: one, two}", 8, "env.two"),
+        ("rbac:\n", "webhook_port: 94430\nrbac:\n", 14, "webhook_port"),
+        ("rbac:\n", "trigger: {kind: Pod, annotation: not a name}\nrbac:\n", 14, "trigger.annotation"),
+        ("rbac:\n", "trigger: {kind: Pod, label: 'a/b/c'}\nrbac:\n", 14, "trigger.label"),
+        ("rbac:\n", "identity: {namespace: Mine}\nrbac:\n", 14, "identity.namespace"),
+        ("rbac:\n", "replaces: [job-controler]\nrbac:\n", 14, "replaces[0]"),
+        ("rbac:\n", "profiler: pysp\nrbac:\n", 14, "profiler"),
+        ("rbac:\n", "build: go build\nrbac:\n", 14, "build"),
+        ("rbac:\n", "limits: 512Mi\nrbac:\n", 14, "limits"),
+        ("rbac:\n", "webhook_port: many\nrbac:\n", 14, "webhook_port"),
     ],
 )
 def test_mistake(tmp_path: Path, old: str, new: str, line: int, place: str, snapshot: SnapshotAssertion) -> None:

@@ -93,6 +93,31 @@ def test_a_deployment_of_something_else_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "counter"),
+    [
+        (
+            'prometheus.CounterOpts{Name: "shop_syncs_total", Help: "a"}, []string{"result"})',
+            {"counter": "shop_syncs_total", "result_label": "result"},
+        ),
+        (
+            'prometheus.CounterOpts{\n Namespace: "shop",\n Name: "reconciles"}, []string{"controller"})',
+            {"counter": "shop_reconciles_total", "controller_label": "controller"},
+        ),
+        ('prometheus.CounterOpts{Name: "async_writes_total"}', {}),
+    ],
+)
+def test_a_counter_of_its_own_is_a_guess_without_controller_runtime(source: str, counter: dict[str, str]) -> None:
+    main = (
+        'package main\n\nfunc main() {\n\tflag.StringVar(&a, "metrics-addr", ":1", "")\n'
+        f"\tpromhttp.Handler()\n\t{source}\n}}\n"
+    )
+    found = program.go_program(facts.of("shop", {"main.go": main}))
+    assert found is not None
+    assert found.reconciles == counter
+    assert ("reconciles" in found.guesses) == bool(counter)
+
+
+@pytest.mark.parametrize(
     ("source", "port"),
     [
         ("webhook.NewServer(webhook.Options{TLSOpts: []func(*tls.Config){a}, Port: 9444})", 9444),
