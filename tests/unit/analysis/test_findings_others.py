@@ -137,14 +137,17 @@ def test_replicas_of_an_autoscaler(target: str, first: str, last: str, wrong: bo
         (300, True, True, False),  # a cache may not show yet that its owner is being deleted
         (3000, False, True, False),  # what cleans up, say
         (3000, True, False, False),
+        (3000, "new", True, False),  # one step of a clean-up after the other
     ],
 )
-def test_children_of_new_names_for_owners_that_go(after_ms: float, goes: bool, deleted: bool, wrong: bool) -> None:
+def test_children_of_new_names_for_owners_that_go(
+    after_ms: float, goes: bool | str, deleted: bool, wrong: bool
+) -> None:
     sim = settled()
     begin = IDLE + 100
     for number in range(6):
         clique(sim, f"c-{number}", 200)
-        made(sim, f"c-{number}-old", 250, owner=f"uid-c-{number}")
+        made(sim, f"c-{number}-old", begin + 50 if goes == "new" else 250, owner=f"uid-c-{number}")
         if deleted:
             shown(sim, f"c-{number}", begin, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
         if goes:
@@ -208,9 +211,16 @@ def test_children_replaced_although_nothing_of_theirs_had_changed(how: str, wron
     assert any("other cliques" in one for one in text) == (how == "beside")
 
 
-@pytest.mark.parametrize(("same", "number", "wrong"), [(True, 3, True), (True, 2, False), (False, 3, False)])
-def test_what_is_made_again_under_its_name(same: bool, number: int, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("same", "number", "between", "wrong"),
+    [(True, 3, False, True), (True, 2, False, False), (False, 3, False, False), (True, 3, True, False)],
+)
+def test_what_is_made_again_under_its_name(same: bool, number: int, between: bool, wrong: bool) -> None:
     sim = settled()
+    if between:
+        sim.request(
+            CHANGED + 120, user="harness", verb="patch", resource="cliques", group="a.io", namespace="t", name="c-0"
+        )
     for index in range(4):
         name = f"c-{index}"
         applied(sim, name, metadata_generation=1)
