@@ -216,6 +216,8 @@ _DEFAULTS: tuple[tuple[Check, Severity], ...] = (
 )
 
 _EVIDENCE = 5
+_ROW = re.compile(r"(\w+): ")
+"""A line of evidence that begins with a family."""
 _FAMILY = re.compile(r'family="([^"]+)"')
 
 
@@ -269,7 +271,7 @@ def _add(found: list[Finding], judged: Finding) -> None:
     alike = [one for one in found if _name(one.check) == _name(judged.check) and one.severity != "note"]
     families = {family for one in alike for family in _FAMILY.findall(one.check)}
     # A check of all families says more than findings of some of them.
-    others = {line.partition(":")[0] for line in judged.evidence if families and not line.startswith(" ")} - families
+    others = {row[1] for line in judged.evidence if families and (row := _ROW.match(line))} - families
     if alike and not others:
         found[found.index(alike[0])] = joined(alike[0], [judged])
     else:

@@ -7,7 +7,8 @@ made from one template, so that the many say what the few lack.
 No false alarm: only at the end of two idle seconds or more, or of a phase that made no progress; of objects that are
 not being deleted and, as their children, have not changed in that time; and only children that the operator made. A
 number counts as that of the children where it has their name (``status.pods``, of three owners or more), where it is
-for four of five owners, five or more, or where it was for all at another such time, of three children or more. A number
+for four of five owners, five or more, or where it was for all at another such time, of three children or more; not
+where each owner has as many of them, one or two, or where it is the number of something else below the owner. A number
 of children without such a field has to be the same for four of five, and what has none, where the others have some, is
 a defect. Other differences are a note: a workload may be of two sizes. Children of one name are parts of one thing
 where they were made within five seconds; what stays of it counts of three, three seconds after the operator deleted the
@@ -33,6 +34,7 @@ _FEW_OWNERS = 3
 """Children of one owner from which on a number that equals theirs does not by chance."""
 _SHOWN = 3
 _BUDGET = ("expectedPods", "currentHealthy", "disruptionsAllowed")
+_OBSERVED = "status.observedGeneration"
 _SLICES = "endpointslices.discovery.k8s.io"
 _TOGETHER_NS = 5_000_000_000
 _LATER_NS = 3_000_000_000
@@ -60,7 +62,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for one in families:
         by_kind[one.owners, one.kind].append(one)
     for _, found in sorted(by_kind.items()):
-        wrong = list(_wrong_numbers(found))
+        wrong = list(_wrong_numbers(seen, found))
         yield from wrong
         if not wrong:
             yield from _odd_ones(found)
@@ -211,7 +213,17 @@ def _families(seen: Observed, window: Window) -> Iterator[_Family]:
             yield _Family(window, resource, kind, [(life, counts[kind]) for life, counts in counted])
 
 
-def _wrong_numbers(found: Sequence[_Family]) -> Iterator[Finding]:
+def _is_of_others(seen: Observed, window: Window, row: tuple[Life, int, int]) -> bool:
+    """Return whether a number that is not that of some children may have to do with others: what is below the owner.
+
+    Of one or two children, that it equals it for most owners says nothing.
+    """
+    life, count, number = row
+    below = Counter(one.resource for one in seen.below(life) if one.exists(window.end))
+    return count < _FEW_OWNERS or number in below.values()
+
+
+def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding]:
     """Yield each field that is the number of children for most owners, or was for all, and is not for some."""
     at_rest = [(one, _fields(one)) for one in found]
     right_once = {
@@ -225,10 +237,17 @@ def _wrong_numbers(found: Sequence[_Family]) -> Iterator[Finding]:
     reported: set[str] = set()
     for one, fields in at_rest:
         for path, numbers in sorted(fields.items()):
-            wrong = [row for row in numbers if row[1] != row[2]]
+            right = [count for _, count, number in numbers if count == number]
             named = path.startswith("status.") and path.removeprefix("status.").lower() == one.kind.partition(".")[0]
             named = named and len(numbers) >= _FEW_OWNERS
-            usual = len(numbers) >= _LEAST and len(numbers) - len(wrong) >= _MOST * len(numbers)
+            usual = len(numbers) >= _LEAST and len(right) >= _MOST * len(numbers)
+            # Where each has as many as all others, as one Role, that is no figure of any field.
+            fixed = set(right) if len(set(right)) == 1 and not named and path not in right_once else set()
+            wrong = [
+                row
+                for row in numbers
+                if row[1] != row[2] and not (row[1] in fixed and _is_of_others(seen, one.window, row))
+            ]
             if not wrong or path in reported or not (usual or named or path in right_once):
                 continue
             reported.add(path)
@@ -246,7 +265,7 @@ def _wrong_numbers(found: Sequence[_Family]) -> Iterator[Finding]:
                     f" number of {one.kind}"
                 )
                 + f" while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}: {texts[0]}",
-                evidence=(*texts[1:_SHOWN], f"it is for the other {len(numbers) - len(wrong):,}"),
+                evidence=(*texts[1:_SHOWN], f"it is for {len(right):,} others"),
                 check=f'invariant("… == objects(\\"{one.kind}\\")")',
             )
 
@@ -256,7 +275,8 @@ def _fields(family: _Family) -> Mapping[str, list[tuple[Life, int, int]]]:
     found: dict[str, list[tuple[Life, int, int]]] = defaultdict(list)
     for life, count in family.counts:
         for path, number in life.numbers(family.window.end).items():
-            if isinstance(number, int) and path.startswith(("spec.", "status.")):
+            # A generation is a small number, and that of some children by chance.
+            if isinstance(number, int) and path.startswith(("spec.", "status.")) and path != _OBSERVED:
                 found[path].append((life, count, number))
     return found
 
@@ -273,7 +293,7 @@ def _odd_ones(found: Sequence[_Family]) -> Iterator[Finding]:
         yield Found(
             id=ID,
             severity="defect" if counts == [0] else "note",
-            about=About(aspect=Aspect.STATE, objects={life.key for life, _ in odd}),
+            about=About(aspect=Aspect.STATE, objects={life.key for life, _ in odd}, field="children"),
             text=f"{len(odd):,} of {len(one.counts):,} {one.owners} {form(len(odd), 'has', 'have')} {have} of the"
             f" {one.kind} of which the others"
             f" have {usual} each, while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}",

@@ -84,6 +84,23 @@ def test_a_number_that_is_that_of_the_children_for_all_but_one(path: str, number
     assert ids(sim) == ({"children"} if wrong else set())
 
 
+@pytest.mark.parametrize("path", ["spec_replicas", "status_observedGeneration"])
+@pytest.mark.parametrize(("each", "pods"), [(1, 0), (2, 0), (3, 60)])
+def test_a_workload_of_two_sizes_is_right(path: str, each: int, pods: int) -> None:
+    """Each owner has as many Services, as one Role each; that most have as many replicas is chance."""
+    sim = settled(60)
+    for number in range(10):
+        family(sim, number, each, **{path: 60 if number == 4 else each})
+    all_gone(sim)
+    records = [
+        msgspec.structs.replace(record, owner="uid-c-4", uid=f"uid-{record.name}")
+        if pods and isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]
+        else record
+        for record in sim.records()
+    ]
+    assert "children" not in {one.id for one in analyse(records).findings if one.severity == "defect"}
+
+
 @given(st.lists(st.integers(min_value=0, max_value=4), min_size=1, max_size=12))
 def test_numbers_that_are_right_are_never_wrong(counts: list[int]) -> None:
     sim = settled()

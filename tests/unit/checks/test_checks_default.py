@@ -56,7 +56,12 @@ def test_what_a_failed_check_says_is_not_said_again() -> None:
         ('error_ratio(kind="persistent")', "waste", ("a",), True),
         ('error_ratio(kind="persistent")', "note", ("a",), False),  # what may be intended explains nothing
         ("noop_writes(max=0)", "waste", ("a",), False),
-        ('series_growth(family="a_total")', "defect", ("a_total: 2 series per object", "    pod has 9 values"), True),
+        (
+            'series_growth(family="a_total")',
+            "defect",
+            ("a_total: 2 series per object", "    pod has 9 values", "0 to 9 pods"),
+            True,
+        ),
         ('series_growth(family="a_total")', "defect", ("a_total: 2", "b_total: 1"), False),
     ],
 )
