@@ -17,7 +17,8 @@ neither that nor a number of its children. A condition or phase counts where no 
 is Ready, or all are of one that is not, as many as a number of its spec. A status is ahead where it was written before
 the first pod below the object became Ready by the API server's own order of writes, so that no delay of a watch can
 matter. It is late where the median of five changes, each the next one after a child's, is over a second for a kind that
-the operator does not watch, and over three for others, on a machine that nothing else slowed down.
+the operator does not watch, and over three for others, on a machine that nothing else slowed down. A new generation
+that a ready object observed before anything was written below it is a note, by the same order, three times.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from statistics import median
 
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .evidence import BUDGETS, Life, Window, condition, form, number_of
+from .evidence import BUDGETS, WANTED, Life, Window, changed_paths, condition, form, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -86,6 +87,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         )
     yield from _unobserved(seen, {resource for resource, field in found if field == _GENERATION[1]})
     yield from _ahead(seen)
+    yield from _observed_ahead(seen)
     yield from _behind(seen)
 
 
@@ -339,6 +341,50 @@ def _ahead(seen: Observed) -> Iterator[Finding]:
                 evidence=(", ".join(name for _, name in found[:_SHOWN]),),
             )
             break
+
+
+def _observed_ahead(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that were ready for a new generation before the operator wrote anything below for it."""
+    for resource in sorted(seen.status_written & set(seen.lives)):
+        early = [
+            (life.name, seconds)
+            for life in seen.lives[resource]
+            if seen.own_updates(life)
+            for seconds in _ready_too_soon(seen, life)
+        ]
+        if len(early) >= _SHOWN:
+            yield Found(
+                id=ID,
+                severity="note",
+                about=About(aspect=Aspect.STATE),
+                text=f"{_GENERATION[1]} of {resource} said {len(early):,} times that a new spec was observed, of"
+                f" objects that were ready, {median(seconds for _, seconds in early):.2g} s (median) before the"
+                " operator wrote the first of what it changed below: who waits for both goes on with what was before",
+                evidence=(", ".join(name for name, _ in early[:_SHOWN]),),
+            )
+
+
+def _ready_too_soon(seen: Observed, life: Life) -> Iterator[float]:
+    """Yield how long before the first write below an object it was ready for a generation, s, by the server's order."""
+    end = seen.workload_deleted or seen.end
+    changes = [event for event in life.until(end) if _GENERATION[0] in event.numbers][1:]
+    for event, after in zip_longest(changes, changes[1:]):
+        until = after.at if after is not None else life.stays_until(end)
+        wanted = event.numbers[_GENERATION[0]]
+        said = [one for one in life.between(event.at, until) if one.numbers.get(_GENERATION[1]) == wanted]
+        state = life.numbers(said[0].at) if said else {}
+        if not said or not any(state.get(path) == value for path, value in _READY_STATES.items()):
+            continue
+        below = [
+            one
+            for child in seen.below(life)
+            if seen.made_by_operator(child)
+            for one in child.between(event.at, until)
+            if one.change == "added" or changed_paths(one, WANTED)
+        ]
+        first = min(below, key=lambda one: int(one.resource_version or 0), default=None)
+        if first is not None and 0 < int(said[0].resource_version or 0) < int(first.resource_version or 0):
+            yield (first.at - said[0].at) / 1e9
 
 
 def _called_ready(life: Life) -> dict[str, ObjectSeen]:

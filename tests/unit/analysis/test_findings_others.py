@@ -15,7 +15,7 @@ from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import Simulation
 from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, found, made, seen, settled
-from .test_findings_changes import CHANGED, WATCH, applied
+from .test_findings_changes import CHANGED, WATCH, applied, versioned
 from .test_findings_children import CONFIGMAPS, all_gone
 from .test_findings_objects import clique, shown
 
@@ -354,3 +354,28 @@ def test_contents_of_others_that_the_operator_changes(path: str, writer: str, no
     )  # fmt: skip
     all_gone(sim)
     assert [one.severity for one in findings(sim, "rival-writers")] == (["note"] if noted else [])
+
+
+@pytest.mark.parametrize(
+    ("ready", "observed_ms", "effect", "noted"),
+    [("True", 100, True, True), ("False", 100, True, False), ("True", 300, True, False), ("True", 100, False, False)],
+)
+def test_a_generation_that_is_observed_before_its_effect(
+    ready: str, observed_ms: int, effect: bool, noted: bool
+) -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        shown(sim, name, 400, numbers={"status.conditions[type=Ready].status": ready, "status.observedGeneration": 1})
+        shown(sim, name, CHANGED, numbers={"metadata.generation": 2})
+        sim.request(
+            CHANGED + 90, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name
+        )
+        shown(sim, name, CHANGED + observed_ms, numbers={"status.observedGeneration": 2})
+        if effect:
+            difference = rec.Difference(kind="content", paths=["spec.ports"])
+            seen(sim, f"{name}-s", CHANGED + 200, "modified", difference=difference)
+    all_gone(sim)
+    assert any("observed" in one.text for one in findings(versioned(sim), "stale-status")) == noted
