@@ -19,12 +19,12 @@ from pytest_grovescale.analysis.baseline import baseline_test, rows
 from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantRun, compare
 from pytest_grovescale.analysis.phase_result import BottleneckRow, Contention, FunctionRow, ProfileResult
 from pytest_grovescale.analysis.recording_index import Contents
-from pytest_grovescale.analysis.result import CheckResult, Result, TestResult
+from pytest_grovescale.analysis.result import CheckResult, Finding, Result, TestResult
 from pytest_grovescale.analysis.timeline import timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.report.document import Item
-from pytest_grovescale.report.findings_table import not_looked_for
+from pytest_grovescale.report.findings_table import findings, not_looked_for, sums
 from pytest_grovescale.report.format import figure
 from pytest_grovescale.report.html import files, templates
 from pytest_grovescale.report.html.page import render_comparison, render_run
@@ -155,6 +155,22 @@ def test_what_was_not_looked_for_is_said_in_the_words_of_the_other_reports() -> 
     said = [block.text for block in not_looked_for(test) if isinstance(block, Item)]
     assert len(said) == 2
     assert all(text in page for text in said)
+
+
+def test_what_a_finding_explains_stands_below_it_in_each_report() -> None:
+    consequence = Finding(id="idle-work", severity="waste", text="40 requests while idle", evidence=("4 a second",))
+    cause = Finding(id="rival-writers", severity="defect", text="spec.n goes back and forth", explains=(consequence,))
+    test = msgspec.structs.replace(PASSED, findings=(cause,))
+    page = unescape(body(render_run(one(test))))
+    assert "explains 1 more" in page
+    below = [block for block in findings(test) if isinstance(block, Item)]
+    assert [(block.level, block.text.rpartition(": ")[2]) for block in below] == [
+        (0, "spec.n goes back and forth (rival-writers; also seen by idle-work)"),
+        (1, "40 requests while idle (idle-work)"),
+        (2, "4 a second"),
+    ]
+    assert all(block.text.rpartition(": ")[2] in page for block in below[1:])
+    assert sums(test.findings) == "1 defect"
 
 
 def test_contributing_factors_stand_below_the_rows_that_add_up() -> None:
