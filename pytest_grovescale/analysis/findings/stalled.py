@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
 
 from ..result import Finding
 from . import operator_log
@@ -33,6 +35,8 @@ from .stall_causes import cause
 
 ID = "stalled"
 
+_TIMER_S = 0.9
+"""Time between two writes of one object from which on a timer makes them, not the write before, s."""
 _AGAIN = 5
 """Writes to one object in a stall from which on the operator goes round in circles."""
 _FAILED = 5
@@ -69,6 +73,11 @@ def _finding(seen: Observed, window: Window) -> Finding:
         wrote = Counter(one.what for one in sent if one.changes and (one.resource, one.object) in again).most_common(3)
         resource, (namespace, name) = max(sorted(again), key=lambda key: written[key])
         most = written[resource, (namespace, name)]
+        times = [
+            one.received for one in sent if one.changes and (one.resource, one.object) == (resource, (namespace, name))
+        ]
+        every_s = median(after - before for before, after in pairwise(times)) / 1e9
+        driver = "its own writes wake it" if every_s < _TIMER_S else f"each every {every_s:.2g} s, as by a timer"
         return Found(
             id=ID,
             severity="defect",
@@ -77,7 +86,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
                 requests=[one for one in sent if one.changes and (one.resource, one.object) in again],
             ),
             text=f"{stall}: the operator wrote the same {len(again):,} object{'s' * (len(again) != 1)} over and over"
-            f" ({', '.join(f'{number:,} {what}' for what, number in wrote)}): its writes wake itself",
+            f" ({', '.join(f'{number:,} {what}' for what, number in wrote)}): {driver}",
             evidence=(
                 f"{resource} {namespace}/{name}: {most:,} times".replace(" /", " "),
                 *([f"what changes in them: {changes}"] if (changes := _changes(seen, window, again)) else []),

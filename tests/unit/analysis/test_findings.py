@@ -528,6 +528,16 @@ def test_a_phase_that_stalls_while_the_operator_writes_in_a_circle() -> None:
     assert "same 2 objects" in finding.text
     assert "60 update configmaps" in finding.text
     assert finding.evidence[0] == "configmaps t/c0: 30 times"
+    assert finding.text.endswith("writes wake it")
+
+
+def test_a_phase_that_stalls_while_a_timer_writes() -> None:
+    def write(sim: Simulation, ms: int) -> None:
+        if ms % 1000 == 0:
+            sim.request(ms, verb="update", resource="configmaps", namespace="t", name="c")
+
+    (finding,) = [one for one in stalled(sent=write) if one.id == "stalled"]
+    assert "each every 1 s" in finding.text
 
 
 def test_a_phase_that_stalls_while_the_operator_only_asks() -> None:

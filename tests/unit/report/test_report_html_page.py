@@ -163,13 +163,12 @@ def test_what_a_finding_explains_stands_below_it_in_each_report() -> None:
     test = msgspec.structs.replace(PASSED, findings=(cause,))
     page = unescape(body(render_run(one(test))))
     assert "explains 1 more" in page
-    below = [block for block in findings(test) if isinstance(block, Item)]
-    assert [(block.level, block.text.rpartition(": ")[2]) for block in below] == [
-        (0, "spec.n goes back and forth (rival-writers; also seen by idle-work)"),
-        (1, "40 requests while idle (idle-work)"),
-        (2, "4 a second"),
-    ]
-    assert all(block.text.rpartition(": ")[2] in page for block in below[1:])
+    items = [block for block in findings(test) if isinstance(block, Item)]
+    assert [block.level for block in items] == [0, 1, 2]
+    assert items[0].text.endswith(f"({cause.id}; also seen by {consequence.id})")
+    assert consequence.text in items[1].text
+    assert [items[2].text] == list(consequence.evidence)
+    assert all(text in page for text in (consequence.text, *consequence.evidence))
     assert sums(test.findings) == "1 defect"
 
 
