@@ -249,8 +249,9 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                     left = [one for one in those if not one.exists(end) or one.deleting(end)]
                     each, rest = divmod(len(those), before)
                     surplus = sum(not _ended(one) for one in left) - max(0, before - after) * each
-                    # A rollout that was going on goes on.
-                    moved = any(_moved(one, event.at) for one in seen.below(owner) if one.resource == kind)
+                    # A rollout that was going on goes on; children that were made with their owner are none.
+                    rolling = any(event.at - _BEFORE_NS < at < event.at for at in _spec_changes(owner))
+                    moved = any(_moved(one, event.at, rolling) for one in seen.below(owner) if one.resource == kind)
                     if not rest and not moved:
                         replaced[resource, path, before, after, kind].append((max(0, surplus), len(those)))
     for (resource, path, before, after, kind), counts in replaced.items():
@@ -266,9 +267,14 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _moved(life: Life, at: int) -> bool:
-    """Return whether an object came or went shortly before a moment."""
-    moments = (life.begun, life.marked_at, life.gone_at())
+def _spec_changes(owner: Life) -> list[int]:
+    """Return when the spec of an object changed, its creation left out."""
+    return [event.at for event in owner.events[1:] if changed_paths(event, "spec")]
+
+
+def _moved(life: Life, at: int, rolling: bool) -> bool:
+    """Return whether an object went shortly before a moment; ``rolling``: or came, as what is new in a rollout."""
+    moments = (life.marked_at, life.gone_at(), *([life.begun] if rolling else []))
     return any(moment is not None and at - _MOMENTS_NS < moment <= at for moment in moments)
 
 

@@ -186,7 +186,8 @@ def test_kinds_that_are_made_and_not_watched(watches: bool, noted: bool) -> None
         (4, 3, ["spec.size"], 1, 200, False),
         (3, 4, ["spec.size", "spec.image"], 3, 200, False),
         (2, 4, ["spec.size"], 3, 200, False),  # it is not the number of children
-        (3, 4, ["spec.size"], 3, CHANGED - 1000, False),  # they were being replaced anyway
+        (3, 4, ["spec.size"], 3, CHANGED - 1000, True),  # they had just been made
+        (3, 4, ["spec.size"], 3, -(CHANGED - 1000), False),  # they were being replaced anyway
     ],
 )
 def test_children_replaced_for_a_change_of_their_number(
@@ -198,7 +199,9 @@ def test_children_replaced_for_a_change_of_their_number(
         name = f"c-{number}"
         applied(sim, name, spec_size=before)
         for child in range(there):
-            made(sim, f"{name}-{child}", made_ms, owner=f"uid-{name}")
+            made(sim, f"{name}-{child}", abs(made_ms), owner=f"uid-{name}")
+        if made_ms < 0:
+            written(sim, name, -made_ms - 100, "content", user="harness", paths=["spec.image"])
         changed(sim, name, paths[0], spec_size=after)
         sim.items[-1] = (
             *sim.items[-1][:2],
