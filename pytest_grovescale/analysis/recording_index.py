@@ -146,6 +146,7 @@ class Repeated:
     """
 
     _EMPTY: ClassVar[dict[str, Any]] = {}
+    _NONE: ClassVar[list[str]] = []
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -167,6 +168,9 @@ class Repeated:
         for name in _VALUES_OF_EVENTS:
             values = getattr(record, name)
             force_setattr(record, name, self._known(values) if values else self._EMPTY)
+        for name in _LISTS_OF_EVENTS:
+            if not getattr(record, name):
+                force_setattr(record, name, self._NONE)
 
     def _known(self, values: dict[str, Any]) -> dict[str, Any]:
         # 1 and True are equal, and are not the same value.
@@ -179,6 +183,7 @@ class Repeated:
 
 _TEXTS_OF_EVENTS = ("watch", "namespace", "name", "uid")
 _VALUES_OF_EVENTS = ("fields", "numbers", "coarse")
+_LISTS_OF_EVENTS = ("needs", "exposed")
 _TEXTS_OF_REQUESTS = ("user", "verb", "group", "resource", "subresource", "namespace", "name")
 
 
