@@ -26,6 +26,8 @@ _LAST_BYTES = 8 << 20
 _REASON = re.compile(r"(fatal error: |panic: |runtime: (?!goroutine)|SIG[A-Z]+: |F\d{4} |unexpected fault address)")
 """Beginning of the line with which a Go program, or one that logs with klog, gives the reason of its end."""
 
+_USAGE = re.compile(r"(Usage|Flags|Global Flags|Options)( of [^:]+)?:\s*$")
+_OF_USAGE = re.compile(r"\s|$")
 _STACK = re.compile(r"(runtime stack:|goroutine \d+[ ,\[]|\t|created by |[\w./@*()-]+\(.*\)$|[a-z]\w+ +0x|$)")
 """Beginnings of the lines of stacks that a Go program writes after the reason."""
 
@@ -142,8 +144,11 @@ def _lines_before(path: Path, size: int) -> int:
 
 
 def last_lines(path: Path, count: int, *, from_byte: int = 0) -> list[str]:
-    """Return the last lines of a log as `end_of` does, without the stacks that a Go program writes when it fails."""
-    lines = _without_stacks(_end(path, _LAST_BYTES, from_byte).decode(errors="replace").splitlines())
+    """Return the last lines of a log as `end_of` does, without the stacks that a Go program writes when it fails.
+
+    Nor with the list of its flags that a program writes behind what is wrong with one.
+    """
+    lines = _without_usage(_end(path, _LAST_BYTES, from_byte).decode(errors="replace").splitlines())
     return redaction.text("\n".join(lines)[-TAIL_BYTES:]).rstrip("\n").splitlines()[-count:]
 
 
@@ -170,6 +175,20 @@ def _without_stacks(lines: list[str]) -> list[str]:
         after_reason = bool(_REASON.match(line)) or (after_reason and line.startswith("["))
         kept.append(line)
     return [*kept, f"… {left_out} lines of stacks"] if left_out else kept
+
+
+def _without_usage(lines: list[str]) -> list[str]:
+    """Return lines without the flags that a program lists, as Go's `flag` and `cobra` do."""
+    kept: list[str] = []
+    left_out, in_usage = 0, False
+    for line in [*_without_stacks(lines), "end"]:
+        in_usage = bool(_USAGE.match(line)) or (in_usage and bool(_OF_USAGE.match(line)))
+        left_out += in_usage
+        if not in_usage:
+            kept += [f"… {left_out} lines of usage"] if left_out else []
+            kept.append(line)
+            left_out = 0
+    return kept[:-1]
 
 
 def what_to_do(log: str) -> str:

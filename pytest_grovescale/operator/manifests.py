@@ -43,10 +43,11 @@ class PolicyRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
 
 
 class _Problem(Exception):
-    def __init__(self, message: str, line: int) -> None:
+    def __init__(self, message: str, line: int, next_step: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.line = line
+        self.next_step = next_step
 
 
 class _Loader(yaml.CSafeLoader):
@@ -96,7 +97,9 @@ def parse(text: str, source: str, *, rules: bool = False) -> list[Manifest]:
         try:
             manifests += _objects(document, source, line - 1)
         except _Problem as problem:
-            raise DefinitionError(f"{source}:{problem.line + 1}: {problem.message}") from None
+            raise DefinitionError(
+                f"{source}:{problem.line + 1}: {problem.message}", next_step=problem.next_step
+            ) from None
     return manifests
 
 
@@ -112,7 +115,9 @@ def documents(text: str, source: str) -> list[tuple[Any, int]]:
                 if document is not None:
                     found.append((document, node.start_mark.line + 1))
         except _Problem as problem:
-            raise DefinitionError(f"{source}:{problem.line + 1}: {problem.message}") from None
+            raise DefinitionError(
+                f"{source}:{problem.line + 1}: {problem.message}", next_step=problem.next_step
+            ) from None
     return found
 
 
@@ -163,7 +168,10 @@ def _check(document: Any, line: int) -> None:
         raise _Problem(f"a Kubernetes object is a mapping, this is {document!r:.60}", line)
     for field in ("apiVersion", "kind"):
         if not isinstance(document.get(field), str) or not document[field]:
-            raise _Problem(f"{field}: missing", line)
+            near = did_you_mean(field, [str(key) for key in document if key not in ("apiVersion", "kind")])
+            raise _Problem(
+                f"{field}: missing", line, f"It has {near.removeprefix('Did you mean ').rstrip('?')}." if near else ""
+            )
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         raise _Problem(f"metadata.name: missing in this {document['kind']}", line)

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from .. import durations, procfs
+from .. import definitions, durations, procfs
 from ..cluster import binaries, ports, processes
 from ..cluster.handle import Cluster, ProcessInfo, ProcessSpec
 from ..cluster.ledger import Owner
@@ -422,8 +422,17 @@ def _listening_elsewhere(pid: int, url: str) -> str:
 
 
 def _died(running: RunningProcess, info: ProcessInfo | None, when: str) -> OperatorError:
+    program = Path(running.spec.cwd, running.spec.argv[0])
+    if "/" in running.spec.argv[0] and not program.exists():
+        return OperatorError(
+            f"operator {running.definition.name}: {definitions.where(Path(running.definition.source), ('command', 0))}:"
+            f" there is no {program}",
+            next_step="Make it before the start, by `build:` in the definition; or name another program.",
+        )
+    tail = tail_text(running)
+    in_use = "Another program has that port: stop it, or give the operator a free one ({metrics_port}, …). "
+    next_step = in_use if "address already in use" in tail.lower() else ""
     return OperatorError(
-        f"operator {running.definition.name} {processes.exit_text(info.exit_code if info else None)} {when}"
-        + tail_text(running),
-        next_step=f"Its whole log: {running.log}. It was started as: {running.launch.text}",
+        f"operator {running.definition.name} {processes.exit_text(info.exit_code if info else None)} {when}" + tail,
+        next_step=f"{next_step}Its whole log: {running.log}. It was started as: {running.launch.text}",
     )

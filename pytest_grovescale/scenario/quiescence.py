@@ -24,6 +24,8 @@ _BUSY_CORES = 0.5
 """Above this, an operator counts as working, however evenly."""
 
 _ALIKE = 3
+_UNUSUAL = 8
+"""Seconds after which a wait is worth a line."""
 
 _STEP_S = 0.02
 _STEP_MARGIN_CORES = 0.02
@@ -61,14 +63,26 @@ class Rest(msgspec.Struct, frozen=True, kw_only=True):
     """Length of the wait."""
 
 
-def idle_cores(operator: Process, *, wait: Wait = time.sleep, limit_s: float = 60.0) -> float:
+def idle_cores(
+    operator: Process,
+    *,
+    wait: Wait = time.sleep,
+    limit_s: float = 60.0,
+    say: Callable[[str], None] = lambda text: None,
+) -> float:
     """Return how many cores the idle operator uses: the least of the last three seconds, once those are equal.
 
-    An operator that is not idle within ``limit_s`` (it runs in a loop) yields the least use seen.
+    An operator that is not idle within ``limit_s`` (it runs in a loop) yields the least use seen. ``say`` reports when
+    that takes long.
     """
     seen: list[float] = []
     for cores in _cores(operator, 1.0, wait):
         seen.append(cores)
+        if len(seen) == _UNUSUAL:
+            used = max(seen[-_ALIKE:])
+            say(f"waiting for the operator to be idle, at most {limit_s:.0f} s: it used {used:.2f} cores")
+        if len(seen) >= limit_s > _UNUSUAL:
+            say(f"the operator was not idle within {limit_s:.0f} s: what it does is part of the next phase")
         last = seen[-_ALIKE:]
         alike = len(last) == _ALIKE and max(last) - min(last) <= _MARGIN_CORES and max(last) <= _BUSY_CORES
         if alike or len(seen) >= limit_s:

@@ -269,7 +269,7 @@ class Scale:
         limit_s = durations.seconds(timeout)
         if self._test.runs is not None:
             limit_s = min(limit_s, self._test.runs.wait_idle_s)
-        self._test.idle_cores = idle_cores(self.operator, limit_s=limit_s)
+        self._test.idle_cores = idle_cores(self.operator, limit_s=limit_s, say=self._test.progress.say)
         self._test.recorder.mark("wait-idle", state="end", detail=f"{self._test.idle_cores:.3f} cores")
 
     def touch_each_kind(self, name: str = "touch", *, timeout: str | float = "2m") -> None:

@@ -47,6 +47,7 @@ def is_infrastructure(error: BaseException) -> bool:
     return isinstance(error, GrovescaleError) and error.exit_code is ExitCode.INFRASTRUCTURE
 
 
+_STANDARD_LIBRARY = f"{Path(contextlib.__file__).resolve().parent}/"
 _PACKAGE = f"{Path(__file__).resolve().parents[1]}/"
 
 
@@ -119,8 +120,8 @@ def _frames(trace: types.TracebackType | None) -> Iterator[types.TracebackType]:
 
 def _is_ours(frame: types.TracebackType) -> bool:
     file = frame.tb_frame.f_code.co_filename
-    # The harness' own context managers pass through the standard library's.
-    return file.startswith(_PACKAGE) or file == contextlib.__file__
+    # The harness' own context managers and threads pass through the standard library's.
+    return file.startswith(_PACKAGE) or (file.startswith(_STANDARD_LIBRARY) and "-packages/" not in file)
 
 
 class JUnitErrors:

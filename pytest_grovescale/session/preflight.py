@@ -83,6 +83,7 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
     for item, code in codes.items():
         found |= dict.fromkeys(_wrong_workloads(item, code))
         found |= dict.fromkeys(_late_milestones(item))
+        found |= dict.fromkeys(_misspelt(item))
         found |= dict.fromkeys(_wrong_phases(item, code) if settings.budgets else ())
     if not any("parameter" in code.undecided for code in codes.values()):
         found |= dict.fromkeys(unread(settings, _parameters_of(codes.values())))
@@ -161,6 +162,12 @@ def _late_milestones(item: pytest.Function) -> Iterator[str]:
             f" {late.action} in line {late.action_line}, which begins the phase\n"
             "  → Declare all milestones before the first action, so that none can be missed."
         )
+
+
+def _misspelt(item: pytest.Function) -> Iterator[str]:
+    for one in test_code.misspelt(item):
+        place = one.where.removeprefix(f"{item.config.rootpath}{os.sep}")
+        yield f"{place}: {one.text} does not exist\n  → {with_all(one.name, sorted(one.known), what='There are')}"
 
 
 def _without_builder(operator: OperatorDefinition) -> Iterator[str]:

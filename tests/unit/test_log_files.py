@@ -31,6 +31,23 @@ def test_the_reason_of_a_failure_stands_without_stacks(tmp_path: Path) -> None:
     assert last_lines(written(tmp_path, trace), 30) == [trace[0], "… 4 lines of stacks"]
 
 
+def test_what_is_wrong_with_a_flag_stands_without_all_flags(tmp_path: Path) -> None:
+    flags = [line for number in range(30) for line in (f"  -flag{number} string", "    \tdoes something")]
+    log = ["flag provided but not defined: -metrics-adr", "Usage of bin/manager:", *flags]
+    assert last_lines(written(tmp_path, log), 25) == [log[0], "… 61 lines of usage"]
+    cobra = [
+        "Error: unknown flag: --a",
+        "Usage:",
+        "  shop run [flags]",
+        "",
+        "Flags:",
+        "  -h, --help",
+        "",
+        "unknown flag: --a",
+    ]
+    assert last_lines(written(tmp_path, cobra), 25) == [cobra[0], "… 6 lines of usage", cobra[-1]]
+
+
 def test_what_comes_after_the_stacks_is_shown(tmp_path: Path) -> None:
     panics = ["panic: first", *STACKS, "restarted", "panic: second", "", *STACKS]
     assert last_lines(written(tmp_path, panics), 4) == [

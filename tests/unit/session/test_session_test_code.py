@@ -115,3 +115,46 @@ def test_milestones_behind_the_first_action_of_their_phase(pytester: pytest.Pyte
         "test_behind_a_hold": [("11", "steady.hold('1s')", 10)],
         "test_in_time": [],
     }
+
+
+MISSPELT = """
+from pytest_grovescale import checks, conditions
+
+def test_it(scale):
+    pods = scale.workload("pods.yaml.j2", replicas=1)
+    scale.workloads("pods.yaml.j2")
+    with scale.phase("deploy", timeot="1m") as deploy:
+        deploy.milestone("ready", conditions.count("pods", 1, selectr="a=b"))
+        deploy.milestones("gone", conditions.cont("pods", 0))
+        pods.aply()
+        pods.objects
+    scale.check(checks.NoopWrite(max=0))
+
+def test_right(scale, conditions):
+    scale = conditions
+    scale.anything()
+    conditions.cont("its own")
+    pods = scale.workload("pods.yaml.j2")
+    pods = {}
+    pods.items()
+
+def test_sound(scale):
+    pods = scale.workload("pods.yaml.j2", any_parameter=1)
+    with scale.phase("deploy", timeout="1m") as deploy:
+        deploy.milestone("ready", conditions.count("pods", 1, selector="a=b"))
+        pods.apply()
+    assert deploy.cpu("operator").seconds < 1
+    assert pods.applied and scale.client
+    scale.check(checks.NoopWrites(max=0))
+"""
+
+
+def test_misspelt_names_of_the_api_are_found_without_a_run(pytester: pytest.Pytester) -> None:
+    items = {item.name: item for item in pytester.getitems(MISSPELT) if isinstance(item, pytest.Function)}
+    found = test_code.misspelt(items["test_it"])
+    assert sorted(one.name for one in found) == [
+        "NoopWrite", "aply", "cont", "milestones", "selectr", "timeot", "workloads",
+    ]  # fmt: skip
+    assert {one.name: one.where.rpartition(":")[2] for one in found}["selectr"] == "7"
+    assert test_code.misspelt(items["test_right"]) == []
+    assert test_code.misspelt(items["test_sound"]) == []
