@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -122,6 +124,18 @@ def analyse(records: Iterable[AnyRecord], *, recording: str = "") -> TestResult:
     return result_of(contents_of(records), recording=recording)
 
 
+@contextlib.contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Collect garbage rarely: what an analysis makes, it keeps to its end, and looking for garbage takes a quarter."""
+    usual = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+@_rarely_collected()
 def contents_of(records: Iterable[AnyRecord]) -> Contents:
     """Return what a recording holds, sorted by subject: results and scrapes are read from there."""
     contents = Contents()
@@ -130,6 +144,7 @@ def contents_of(records: Iterable[AnyRecord]) -> Contents:
     return contents
 
 
+@_rarely_collected()
 def result_of(contents: Contents, *, recording: str = "", findings: bool = True) -> TestResult:
     """Return the result of what a recording holds so far; may be called again when more was fed.
 
