@@ -34,7 +34,7 @@ _HELD = ("rss_bytes", "threads", "files", "sockets")
 _HELD_BY_OPERATOR = ("heap_bytes", "watches", "series")
 
 
-@pytest.mark.grovescale(cluster="minimal", nodes=100, timeout="2h")
+@pytest.mark.grovescale(cluster="minimal", nodes=100)
 def test_soak(scale: Scale) -> None:
     objects = scale.parameter("objects", _OBJECTS)
     pcs = scale.workload("many-pcs.yaml.j2", objects=objects, pods_per_replica=1)
