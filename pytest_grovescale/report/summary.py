@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ..analysis import contention, figures
 from ..analysis.idle_baseline import over_idle
 from ..analysis.phase_result import CpuResult, IncidentResult, PhaseResult
-from ..analysis.result import WHOLE_PHASE, Scalar, TestResult
+from ..analysis.result import WHOLE_PHASE, CheckResult, Scalar, TestResult
 from ..checks.check import headline
 from ..errors import NotMeasuredError
 from ..recording.records import IncidentKind
@@ -107,9 +107,25 @@ def verdict_line(test: TestResult) -> str:
 
     A disruption of the measurement comes first where it may have caused the verdict.
     """
-    broke = [text for text in disruptions(test)[:1] if test.verdict != "passed"]
-    because = "; ".join(filter(None, [*(text.rstrip(".") for text in broke), _because(test)]))
+    because = "; ".join(filter(None, [foremost_disruption(test).rstrip("."), _because(test)]))
     return f"{test.verdict}: {because}" if because else test.verdict
+
+
+def foremost_disruption(test: TestResult) -> str:
+    """Return the disruption that may have caused the verdict; empty without one.
+
+    A check that failed all the same does not depend on any.
+    """
+    return "" if test.verdict == "passed" or _failed(test) else next(iter(disruptions(test)), "")
+
+
+def _failed(test: TestResult) -> list[str]:
+    """Return the checks that failed, with figure > bound and source."""
+    return [_check(check) for check in test.checks if check.verdict == "fail"]
+
+
+def _check(check: CheckResult) -> str:
+    return headline(check) + (f" ({check.source})" if check.source else "")
 
 
 def disruptions(test: TestResult) -> list[str]:
@@ -164,16 +180,13 @@ def _phases(test: TestResult) -> str:
 def reasons(test: TestResult) -> list[str]:
     """Return the reasons of the verdict, worst first: checks with figure > bound and source, phases, the test's error.
 
-    Empty for a test that passed. Disruptions come first, except for those that `verdict_line` names.
+    Empty for a test that passed. Disruptions come before what they may have caused, except for the one that
+    `verdict_line` names.
     """
-    broke = disruptions(test)[1:] if test.verdict != "passed" else []
-    found = broke + [
-        f"{'' if check.verdict == 'fail' else 'inconclusive: '}{headline(check)}"
-        + (f" ({check.source})" if check.source else "")
-        for verdict in ("fail", "inconclusive")
-        for check in test.checks
-        if check.verdict == verdict
-    ]
+    found = _failed(test)
+    if test.verdict != "passed":
+        found += disruptions(test)[bool(foremost_disruption(test)) :]
+    found += [f"inconclusive: {_check(check)}" for check in test.checks if check.verdict == "inconclusive"]
     messages = [
         phase.message.strip().partition("\n")[0] or f"{phase.name}: {phase.outcome} after {seconds(phase.seconds)}"
         for phase in test.phases

@@ -164,15 +164,25 @@ BROKEN = Disruption(
 )
 
 
-@pytest.mark.parametrize("verdict", ["inconclusive", "failed", "passed"])
+def test_a_check_that_failed_comes_before_what_broke_and_did_not_touch_it() -> None:
+    disturbed = msgspec.structs.replace(DEPLOY, disruptions=(BROKEN,))
+    phases = (disturbed, *PASSED.phases[1:])
+    test = msgspec.structs.replace(PASSED, phases=phases, checks=(UNDECIDED, EXCEEDED), verdict="failed")
+    assert run_report.render_line(test).partition(" - ")[2].startswith("operator CPU in deploy")
+    reported = " ".join(run_report.render_summary(test).split())
+    order = ("1 of 2 checks failed", "operator CPU in deploy", BROKEN.text, "inconclusive: ")
+    assert sorted(order, key=reported.index) == list(order)
+
+
+@pytest.mark.parametrize("verdict", ["inconclusive", "passed"])
 def test_what_broke_beneath_a_phase_comes_first_in_every_report(verdict: TestVerdict) -> None:
     disturbed = msgspec.structs.replace(DEPLOY, disruptions=(BROKEN,))
-    checks = {"inconclusive": (UNDECIDED,), "failed": (EXCEEDED,), "passed": ()}[verdict]
+    checks = {"inconclusive": (UNDECIDED,), "passed": ()}[verdict]
     test = msgspec.structs.replace(PASSED, phases=(disturbed, *PASSED.phases[1:]), checks=checks, verdict=verdict)
     reported = " ".join(run_report.render_summary(test).split())
     page = render_run(run_of(test))
     lines = run_report.render_markdown(run_of(test))
-    others = ("checks could not be decided", "of 1 checks failed", "operator CPU in deploy")
+    others = ("checks could not be decided", "operator CPU in deploy")
     for text in (reported, lines, page[page.index("<h1") :]):
         at = text.index(BROKEN.text)
         assert all(text.find(other) == -1 or text.find(other) > at for other in others), text[: at + 100]
