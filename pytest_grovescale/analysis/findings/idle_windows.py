@@ -59,7 +59,7 @@ def _measured(seen: Observed, window: Window, always: Mapping[str, Sequence[int]
         objects=_objects(seen, window.end),
         requests={kind: kinds[kind] for kind in get_args(IdleKind)},
         requests_window_s=(window.end - begin) / 1e9,
-        rows=_rows(sent, always),
+        rows=_rows(sent, always, (window.end - begin) / 1e9),
         cpu_s=cpu_s,
         cpu_window_s=cpu_window_s,
         reconciles=reconciles,
@@ -81,7 +81,8 @@ def _times(sent: Sequence[Sent]) -> dict[str, list[int]]:
     return found
 
 
-def _rows(sent: Sequence[Sent], always: Mapping[str, Sequence[int]]) -> tuple[IdleRow, ...]:
+def _rows(sent: Sequence[Sent], always: Mapping[str, Sequence[int]], seconds: float) -> tuple[IdleRow, ...]:
+    """Return what was sent in a window of that length; ``always``: request → its times in the whole run."""
     kinds = {one.what: kind_of(one) for one in sent}
     rows = [
         IdleRow(
@@ -89,8 +90,7 @@ def _rows(sent: Sequence[Sent], always: Mapping[str, Sequence[int]]) -> tuple[Id
             kind=kinds[what],
             count=len(times),
             bursts=len(bursts(times)),
-            period_s=_period(bursts(times), 3, _REGULAR_INSIDE)
-            or _period(bursts(always.get(what, ())), _BURSTS_ALWAYS, _REGULAR_ALWAYS),
+            period_s=_period_of_window(bursts(times), bursts(always.get(what, ())), seconds),
         )
         for what, times in _times(sent).items()
     ]
@@ -108,6 +108,15 @@ def _period(moments: Sequence[int], fewest: int, regular: float) -> float | None
     if len(moments) < fewest or gaps[-1] > regular * gaps[0]:
         return None
     return gaps[len(gaps) // 2]
+
+
+def _period_of_window(inside: Sequence[int], always: Sequence[int], seconds: float) -> float | None:
+    """Return the period of bursts inside a window of that length, or of all in the run, if it fills the window.
+
+    Fewer are the end of a time of work, as of a client that limits its own rate: regular, and soon over.
+    """
+    period = _period(inside, 3, _REGULAR_INSIDE) or _period(always, _BURSTS_ALWAYS, _REGULAR_ALWAYS)
+    return period if period is not None and len(inside) + 1 >= seconds / period else None
 
 
 def comes_regularly(times: Sequence[int], besides: Sequence[tuple[int, int]]) -> bool:

@@ -54,6 +54,15 @@ def test_work_that_comes_regularly_in_the_whole_run_is_found_although_each_windo
     assert "list nodes every 4.5 s" in idle.text
 
 
+def test_work_that_a_clients_rate_limit_spreads_is_not_periodic() -> None:
+    sim = settled()
+    # 5 a second, as client-go does by default: the last three come when the window has begun.
+    poll(sim, DEPLOYED + 800, DEPLOYED + 2000, 210, verb="update", resource="namespaces", name="n")
+    (idle, *_) = analyse(sim.records()).idle
+    assert [(row.what, row.period_s) for row in idle.rows] == [("update namespaces", None)]
+    assert "idle-work" not in {one.id for one in found(sim)}
+
+
 def test_rare_periodic_work_is_a_note() -> None:
     sim = settled()
     poll(sim, DEPLOYED + 1500, IDLE, 3100, verb="get", resource="configmaps", name="c", namespace="t")
