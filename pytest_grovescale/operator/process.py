@@ -402,10 +402,20 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
         raise OperatorError(
             f"operator {definition.name} was not ready after {durations.text(timeout)}: {error.message}"
             + tail_text(running),
-            next_step=(running.launch.readiness and _listening_elsewhere(first.pid, running.launch.readiness.url))
+            next_step=(serves_webhooks() and _webhooks_elsewhere(first.pid, running.provided["webhook_port"]))
+            or (running.launch.readiness and _listening_elsewhere(first.pid, running.launch.readiness.url))
             or "Raise readiness.timeout in its definition, or see its log above for what it waits for.",
         ) from None
     progress(f"operator {definition.name}: ready after {time.monotonic() - started:.1f} s")
+
+
+def _webhooks_elsewhere(pid: int, port: str) -> str:
+    """Return the next step where an operator's webhook server does not listen on the port that is called."""
+    named = ", ".join(map(str, sorted(procfs.ports_of([pid, *procfs.descendants(pid)])))) or "none"
+    return (
+        f"Its webhooks are called on port {port}, and the ports that it listens on are: {named}. Pass it"
+        " {webhook_port}, or name the port that it always has: `webhook_port: 9443`."
+    )
 
 
 def _listening_elsewhere(pid: int, url: str) -> str:

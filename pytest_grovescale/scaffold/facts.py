@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -91,7 +92,7 @@ def read(root: Path) -> Facts:
     unrendered: dict[str, str] = {}
     for folder in _charts(facts.files):
         try:
-            release = Release(facts.name.lower(), DEFAULT_NAMESPACE)
+            release = Release(release_name(facts.name), DEFAULT_NAMESPACE)
             objects = render_chart(root / folder, release, lambda message, _: DefinitionError(message))
         except DefinitionError as error:
             # It stands in a file of the project: no path of this machine.
@@ -102,6 +103,11 @@ def read(root: Path) -> Facts:
     return msgspec.structs.replace(
         facts, objects=(*facts.objects, *rendered), unrendered=unrendered, inner=tuple(inner)
     )
+
+
+def release_name(folder: str) -> str:
+    """Return a folder's name as that of a release: Helm refuses what is no DNS name of at most 53 characters."""
+    return re.sub(r"[^a-z0-9]+", "-", folder.lower())[:53].strip("-") or "operator"
 
 
 def of(name: str, files: Mapping[str, str]) -> Facts:

@@ -519,3 +519,10 @@ def test_crds_with_a_conversion_webhook_are_taken_with_their_patches() -> None:
     assert definition_of(files.plan(facts.of("gadgets", project)))["crds"] == ["../../config/crd"]
     del project["config/crd/patches/webhook.yaml"]
     assert definition_of(files.plan(facts.of("gadgets", project)))["crds"] == ["../../config/crd/bases"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("my_shop", "my-shop"), ("Shop.v2", "shop-v2"), ("_", "operator"), ("a" * 60, "a" * 53)]
+)
+def test_a_chart_is_rendered_as_a_release_that_helm_takes(folder: str, name: str) -> None:
+    assert facts.release_name(folder) == name
