@@ -141,15 +141,33 @@ def unescaped(value: str) -> str:
 
 
 LIBRARIES = (
+    "aspnetcore_",
     "certwatcher_",
     "controller_runtime_",
+    "disk_",
+    "dotnet_",
+    "executor_",
     "go_",
+    "http_client_requests_",
+    "http_server_requests_",
+    "jetty_",
+    "jvm_",
+    "kestrel_",
     "leader_election_",
+    "log4j2_",
+    "logback_",
+    "netty_",
+    "nodejs_",
     "process_",
     "promhttp_",
     "python_",
     "rest_client_",
+    "system_cpu_",
+    "system_load_",
+    "tomcat_",
     "workqueue_",
 )
-"""Prefixes of the families of libraries: Go's and Python's clients, client-go, controller-runtime. All other families
-are the program's own, whichever version of a library it was built with."""
+"""Prefixes of the families of libraries: Go's, Python's, node's and .NET's clients, client-go, controller-runtime, and
+Micrometer's binders as Spring Boot and Quarkus have them (docs.micrometer.io/micrometer/reference/reference/jvm.html,
+docs.spring.io/spring-boot/reference/actuator/metrics.html). All other families are the program's own, whichever version
+of a library it was built with."""

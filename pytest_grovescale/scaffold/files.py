@@ -291,7 +291,9 @@ def _trigger(primary: CustomResource) -> str:
 def _readiness(found: Program) -> dict[str, str]:
     if found.manifests:
         return {}
-    return {"url": found.readiness} if found.readiness else {"log": "."}
+    # On a busy machine, a JVM took 44 s to start Spring.
+    timeout = {"timeout": "2m"} if found.language == "java" else {}
+    return {**({"url": found.readiness} if found.readiness else {"log": "."}), **timeout}
 
 
 def _pod(facts: Facts, found: Program) -> dict[str, Any]:

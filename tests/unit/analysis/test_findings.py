@@ -235,7 +235,9 @@ def test_a_gauge_that_loses_track_of_the_pods(values: tuple[float, ...], wrong: 
     assert ids(sim) == ({"gauge"} if wrong else set())
 
 
-@pytest.mark.parametrize(("name", "wrong"), [("op_pending", True), ("op_clock_skew_seconds", False)])
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("op_pending", True), ("op_clock_skew_seconds", False), ("jvm_memory_max_bytes", False)]
+)
 def test_a_count_below_zero(name: str, wrong: bool) -> None:
     sim = settled()
     scrape(sim, "gauge", name, {"start:deploy": 0.0, "settled": -3.0})

@@ -135,3 +135,12 @@ def test_one_scrape_and_no_counter_are_no_answer(snapshot: SnapshotAssertion) ->
     verdict, text = gauges.judged(CounterResets())
     assert verdict == "inconclusive"
     assert text == snapshot
+
+
+def test_a_sum_of_what_is_under_way_may_fall() -> None:
+    run = ScrapedRun()
+    for value in (0.3, 0.1, 0.2):
+        name = "http_server_requests_active_seconds"
+        types = {"my_total": "counter", name: "summary"}
+        run.scrape({"my_total": 1, f"{name}_sum": value, f"{name}_count": 1}, types=types)
+    assert run.judged(CounterResets())[0] == "pass"
