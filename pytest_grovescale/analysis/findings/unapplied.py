@@ -7,8 +7,8 @@ starts: without a digest of its contents in the template, no rollout follows a c
 the environment never are)
 What others change or delete of its own objects, an operator puts back.
 
-No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, when the
-operator has sent nothing for one. Any write of the operator to anything but a status is an effect, and fields that
+No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, or once each
+object says that it was observed, when the operator has sent nothing for one. Any write of the operator to anything but a status is an effect, and fields that
 speak of times, pauses and policies need none. A change without effect is a defect where the kind is not watched, where
 the status says that it was observed, or where it had one for most of its like; else a note. Of Kubernetes' own kinds it
 counts where the operator watches them or has read those objects, and any write is its effect. Pods that keep running
@@ -91,8 +91,12 @@ def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
                     lives.append(life)
                     paths.append(wanted[0])
         rested = not seen.requests_in(end - QUIET_NS, end)
-        if lives and end - done >= _LEAST_NS and rested and not _NEEDS_NONE.search(paths[0]):
-            yield _Change(span.phase.name, resource, paths[0], lives, start, done, end)
+        if not lives or not rested or _NEEDS_NONE.search(paths[0]):
+            continue
+        change = _Change(span.phase.name, resource, paths[0], lives, start, done, end)
+        # Where each object says that it was seen, the operator has no more to do with it.
+        if end - done >= _LEAST_NS or all(_says_observed(life, change) for life in lives):
+            yield change
 
 
 def _next_act(seen: Observed, at: int) -> int:

@@ -77,6 +77,23 @@ def test_a_change_without_effect(path: str, watched: bool, observed: int, effect
     assert effects == ([severity] if severity else [])
 
 
+@pytest.mark.parametrize("observed", [3, 2])
+def test_a_change_that_is_observed_needs_no_longer_rest(observed: int) -> None:
+    sim = settled()
+    sim.request(50, **WATCH)
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1, status_observedGeneration=1)
+        changed(sim, name, "spec.image", metadata_generation=2)
+        written(sim, name, CHANGED + 100, "content", paths=["status.observedGeneration"])
+        if number < observed:
+            shown(sim, name, CHANGED + 120, numbers={"status.observedGeneration": 2})
+        # The test goes on before the three seconds are over.
+        written(sim, name, CHANGED + 1900, "content", user="harness", paths=["spec.paused"])
+    all_gone(sim)
+    assert ("unapplied-changes" in ids(sim)) == (observed == 3)
+
+
 @pytest.mark.parametrize(("missed", "wrong"), [(1, True), (0, False), (3, False)])
 def test_a_change_without_effect_for_one_of_many(missed: int, wrong: bool) -> None:
     sim = settled()
