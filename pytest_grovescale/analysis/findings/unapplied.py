@@ -8,12 +8,13 @@ the environment never are)
 What others change or delete of its own objects, an operator puts back.
 
 No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, or once each
-object says that it was observed, when the operator has sent nothing for one. Any write of the operator to anything but a status is an effect, and fields that
-speak of times, pauses and policies need none. A change without effect is a defect where the kind is not watched, where
-the status says that it was observed, or where it had one for most of its like; else a note. Of Kubernetes' own kinds it
-counts where the operator watches them or has read those objects, and any write is its effect. Pods that keep running
-with old contents are a note, since a program may read them again; and so are kinds that it makes, or reads three times
-after the workload came, without a watch, since a resync may be meant; what it reads while nothing changes, it polls.
+object says that it was observed, when the operator has sent nothing for one. Any write of the operator to anything but
+a status is an effect, and fields that speak of times, pauses and policies need none. A change without effect is a
+defect where the kind is not watched, where the status says that it was observed, or where it had one for most of its
+like; else a note. Of Kubernetes' own kinds it counts where the operator watches them or has read those objects, and any
+write is its effect. Pods that keep running with old contents are a note, since a program may read them again; and so
+are kinds that it makes, or reads three times after the workload came, without a watch, since a resync may be meant;
+what it reads while nothing changes, it polls.
 """
 
 from __future__ import annotations
