@@ -48,6 +48,8 @@ _SHARE = 0.2
 _WORKING = 0.5
 """Share of a core from which on an operator is busy."""
 _SERIAL = 0.9
+_SEVERAL = 2.0
+"""Workers busy on average from which on one request at a time is none of each worker's own pause."""
 _LATE_S = 0.9
 _LATE_BESIDE_OTHERS_S = 2.0
 """The same on a machine that others slow: the recorder's watch, of the same API server, had shown the children gone."""
@@ -192,11 +194,23 @@ def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Ite
                     severity="waste",
                     about=_of(span, sent),
                     text=f"in {span.phase.name} the operator sent {len(sent):,} {what} one at a time,"
-                    f" {middle * 1e3:.3g} ms after the answer to the one before, for {lasts:.1f} s: a pause, or a rate"
-                    " limit of its own",
+                    f" {middle * 1e3:.3g} ms after the answer to the one before, for {lasts:.1f} s: {_why_one(span)}",
                     evidence=(_evidence(span, least),),
                 ),
             )
+
+
+def _why_one(span: Span) -> str:
+    """Return what may let one request through at a time: where several workers are busy, what they share."""
+    busy = [row for row in span.phase.workers if row.workers and (row.busy_workers or 0.0) >= _SEVERAL]
+    if not busy:
+        return "a pause, or a rate limit of its own"
+    most = max(busy, key=lambda row: row.busy_workers or 0.0)
+    number = min(round(most.busy_workers or 0.0), most.workers or 0)
+    return (
+        f"{number} of {most.workers} workers of {most.controller} were busy meanwhile, and waited for a lock or a"
+        " limit that they share"
+    )
 
 
 def _paced_by_owner(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:

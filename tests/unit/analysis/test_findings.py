@@ -68,7 +68,7 @@ def seen(sim: Simulation, name: str, ms: float, change: Any, **parts: Any) -> No
     )
 
 
-def scrape(sim: Simulation, type_: Any, name: str, values: dict[str, float], **labels: str) -> None:
+def scrape(sim: Simulation, type_: Any, name: str, values: dict[str, float], /, **labels: str) -> None:
     """Serve a family at edges: its value, or that of a series with these labels."""
     text = ",".join(f'{key}="{value}"' for key, value in labels.items())
     series = f"{name}{{{text}}}" if text else name

@@ -192,6 +192,30 @@ def test_requests_with_a_pause_after_each(pause: int, jitter: int, wrong: bool) 
     assert ids(sim) == ({"pacing"} if wrong else set())
 
 
+@pytest.mark.parametrize(("busy", "why"), [(0.5, "a pause"), (3.0, "3 of 5 workers of clique were busy meanwhile")])
+def test_requests_one_at_a_time_while_several_workers_are_busy(busy: float, why: str) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    for number in range(60):
+        clique(sim, f"c-{number}", 200.0 + 42 * number)
+    gone(sim)
+    queue = {"controller": "clique", "name": "clique"}
+    sim.scrape(3000, {})
+    edges, seconds = ("start:deploy", "", "end:deploy"), (0.0, 3.0, 5.9)
+    for name, values in (
+        ("workqueue_work_duration_seconds_sum", [busy * one for one in seconds]),
+        ("workqueue_work_duration_seconds_count", [10 * one for one in seconds]),
+        ("workqueue_unfinished_work_seconds", [0.0] * len(edges)),
+        ("workqueue_longest_running_processor_seconds", [0.0] * len(edges)),
+    ):
+        scrape(sim, "gauge", name, dict(zip(edges, values, strict=True)), **queue)
+    limits = ("controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles")
+    for name in limits:
+        scrape(sim, "gauge", name, dict.fromkeys(edges, 5.0), controller="clique")
+    (pause,) = [one for one in found(sim) if one.id == "pacing"]
+    assert why in pause.text
+
+
 def test_what_waits_for_the_one_before_to_be_ready_has_no_pause() -> None:
     sim = settled()
     idle_cpu(sim)
