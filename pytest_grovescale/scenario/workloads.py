@@ -17,6 +17,23 @@ from .quiescence import trigger_until_done
 if TYPE_CHECKING:
     from .running_test import RunningTest
 
+_WITHOUT_STATUS = frozenset(
+    {
+        *(("v1", kind) for kind in ("ConfigMap", "Secret", "ServiceAccount", "LimitRange", "PodTemplate", "Endpoints")),
+        *(
+            ("rbac.authorization.k8s.io/v1", kind)
+            for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+        ),
+        ("apps/v1", "ControllerRevision"),
+        ("coordination.k8s.io/v1", "Lease"),
+        ("networking.k8s.io/v1", "IngressClass"),
+        ("networking.k8s.io/v1", "NetworkPolicy"),
+        ("scheduling.k8s.io/v1", "PriorityClass"),
+        ("storage.k8s.io/v1", "StorageClass"),
+    }
+)
+"""apiVersion and kind of Kubernetes' own objects without a status (its API reference, v1.36)."""
+
 _TRIGGER_S = 60.0
 """Maximum wait for an operator in a loop, which is never done with a trigger."""
 
@@ -142,7 +159,11 @@ class Workload:
     # ---- conditions
 
     def status(self, *, conditions: Mapping[str, str] | None = None, **fields: Scalar) -> Declared:
-        """The status of each object: ``pcs.status(availableReplicas=500, conditions={"Available": "True"})``."""
+        """The status of each object: ``pcs.status(availableReplicas=500, conditions={"Available": "True"})``.
+
+        Objects of Kubernetes' own kinds that have no status, as Secrets beside a custom resource, are left out. Raises
+        UsageError where no other is there.
+        """
         tests = [FieldTest(path=f"status.{path}", value=value) for path, value in fields.items()]
         tests += [
             FieldTest(path=f"status.conditions[type={kind}].status", value=value)
@@ -150,7 +171,7 @@ class Workload:
         ]
         if not tests:
             raise UsageError("status() was given nothing to wait for", next_step="Name a field: status(replicas=3).")
-        return each_of(self.names(), tuple(tests))
+        return each_of(with_status(self.names()), tuple(tests))
 
 
 def _name(obj: Mapping[str, Any]) -> ObjectName:
@@ -158,3 +179,14 @@ def _name(obj: Mapping[str, Any]) -> ObjectName:
     return ObjectName(
         kind=obj["kind"], api_version=obj["apiVersion"], namespace=metadata.get("namespace"), name=metadata["name"]
     )
+
+
+def with_status(names: Sequence[ObjectName]) -> list[ObjectName]:
+    """Return the objects that may have a status. Raises UsageError where none may."""
+    found = [name for name in names if (name.api_version, name.kind) not in _WITHOUT_STATUS]
+    if not found:
+        raise UsageError(
+            "no object of the workload has a status",
+            next_step="Wait for what the operator makes of them: conditions.count(…).",
+        )
+    return found

@@ -316,7 +316,7 @@ def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path
 def test_a_quick_comparison_runs_the_test_again_and_again_in_one_process_for_each_variant(folder: Path) -> None:
     for name, text in (("test_it.py", QUICK_TEST), ("busy.py", BUSY), ("busy.yaml", BUSY_DEFINITION)):
         (folder / name).write_text(text, encoding="utf-8")
-    quick = [*COMMAND, "busy.yaml", "test_it.py", "--quick", "--pairs=4", "--gate=rss:deploy"]
+    quick = [*COMMAND, "busy.yaml", "busy.yaml", "test_it.py", "--quick", "--pairs=4", "--gate=rss:deploy"]
     done = subprocess.run(quick, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr
     store = Store.latest(folder / "reports", "compare")

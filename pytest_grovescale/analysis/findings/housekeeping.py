@@ -27,6 +27,8 @@ ID = "housekeeping"
 _RENEWALS_PER_S = 1.0
 _LONG_ENOUGH_S = 5.0
 _LEAST = 3
+_LEAST_BOTH = 4
+"""Lists with a watch after each, of kinds with two of both, from which on no lost connection explains them."""
 _DURATION = "spec.leaseDurationSeconds"
 _LATE = 0.8
 _LONG_LEASE_S = 300
@@ -173,7 +175,23 @@ def _events_of_work(made: list[Sent], seen: Observed) -> Iterator[Finding]:
 
 def _watches(seen: Observed) -> Iterator[Finding]:
     for window in seen.idle_windows:
-        opened = Counter(one.resource for one in seen.within(window) if one.verb == "watch")
+        sent = seen.within(window)
+        opened = Counter(one.resource for one in sent if one.verb == "watch")
+        listed = Counter(one.resource for one in sent if one.verb == "list")
+        both = {resource: number for resource in opened if (number := min(opened[resource], listed[resource])) > 1}
+        if sum(both.values()) >= _LEAST_BOTH:
+            yield Found(
+                id=ID,
+                severity="waste",
+                about=About(
+                    aspect=Aspect.ACTION,
+                    requests=[one for one in sent if one.resource in both and one.verb in ("list", "watch")],
+                ),
+                text=f"in {window.seconds:.1f} s of {window.phase}, while nothing changed, the operator listed all"
+                f" {' and '.join(sorted(both))} {max(both.values()):,} times, and opened its watches on them as often:"
+                " they end within seconds, and are not resumed where they ended",
+            )
+            return
         often = {resource: number for resource, number in opened.items() if number >= _LEAST}
         if often:
             resource, number = max(often.items(), key=lambda one: one[1])

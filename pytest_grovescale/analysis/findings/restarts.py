@@ -26,6 +26,8 @@ from .observed_requests import RESTART
 ID = "restarts"
 
 _LEAST = 3
+_ALL_BUT_ALL = 0.8
+"""Share of what was made, or deleted, of a kind from which on it was replaced."""
 _LEAST_WAIT_S = 5.0
 
 
@@ -124,6 +126,21 @@ def _made_or_deleted(sent: list[Sent]) -> Iterator[Finding]:
     """Yield what the operator made or deleted of what it sent after a restart."""
     made = [one for one in sent if one.code == HTTPStatus.CREATED and not one.subresource]
     deleted = [one for one in sent if one.verb == "delete"]
+    kinds_made, kinds_deleted = (Counter(one.resource for one in those) for those in (made, deleted))
+    replaced = kinds_made & kinds_deleted
+    resource, number = max(replaced.items(), key=lambda one: one[1], default=("", 0))
+    if number >= _LEAST and number >= _ALL_BUT_ALL * max(kinds_made[resource], kinds_deleted[resource]):
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(aspect=Aspect.ACTION, requests=[one for one in (*made, *deleted) if one.resource == resource]),
+            text=f"after a restart, while the test changed nothing, the operator deleted {number:,} {resource} and made"
+            " them again: it makes them otherwise in each process, as by a hash that is not stable, or had missed a"
+            " change before",
+            evidence=tuple(f"{other:,} {of}" for of, other in (kinds_made | kinds_deleted).items() if of != resource),
+            check=f'api_requests(phase=…, verb="create", resource="{resource}", max=0)',
+        )
+        return
     for verb, done, those in (("create", "made", made), ("delete", "deleted", deleted)):
         kinds = Counter(one.resource for one in those)
         resource, number = max(kinds.items(), key=lambda one: one[1], default=("", 0))

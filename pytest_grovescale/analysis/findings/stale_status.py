@@ -75,11 +75,23 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, field, window, wrong in _right_once(seen):
         found.setdefault((resource, field), (window, wrong))
     for (resource, field), (window, wrong) in found.items():
+        # Numbers of the same pods are wrong together; how many there are says most.
+        others = [
+            other
+            for other in _REPLICAS
+            if other != field in _REPLICAS
+            and (alike := found.get((resource, other))) is not None
+            and alike[0] is window
+            and len(alike[1]) == len(wrong)
+        ]
+        if others and field != _PODS and (_PODS in others or _REPLICAS.index(field) > _REPLICAS.index(others[0])):
+            continue
         yield Found(
             id=ID,
             severity="defect" if window.seconds >= _LONG_S else "waste",
             about=_of_field(seen, resource, field),
-            text=f"{field} of {number_of(len(wrong), resource)} is wrong while nothing changes for"
+            text=f"{' and '.join([field, *others])} of {number_of(len(wrong), resource)}"
+            f" {form(1 + len(others), 'is', 'are')} wrong while nothing changes for"
             f" {window.seconds:.1f} s of"
             f" {window.phase}: {wrong[0]}",
             evidence=tuple(wrong[1:_SHOWN]),
@@ -151,7 +163,9 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         # Those that ended may be left out, as a ReplicaSet does.
         ended = sum(pod.field(_PHASE, window.end) in _ENDED for pod in own)
         if _PODS in numbers and numbers[_PODS] not in (len(own), len(own) - ended):
-            wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}, and {len(own)} pods")
+            surplus = numbers[_PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[_PODS])
+            too_many = ", as its spec wants: the others are too many" if surplus else ""
+            wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}, and {len(own)} pods{too_many}")
     return wrong
 
 

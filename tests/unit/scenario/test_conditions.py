@@ -33,6 +33,7 @@ from pytest_grovescale.scenario.conditions import (
     resolve,
     timer,
 )
+from pytest_grovescale.scenario.workloads import with_status
 
 PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
 NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
@@ -151,3 +152,12 @@ def test_undeclared_fields_negative_counts_and_empty_combinations_are_refused() 
         count("pods", -1)
     with pytest.raises(UsageError, match="at least one"):
         all_of()
+
+
+def test_a_secret_beside_a_custom_resource_has_no_status_to_wait_for() -> None:
+    fleet = ObjectName(kind="Fleet", api_version="compute.example.org/v1", namespace="t", name="fleet-0")
+    secret = ObjectName(kind="Secret", api_version="v1", namespace="t", name="fleet-0-token")
+    other = ObjectName(kind="Secret", api_version="compute.example.org/v1", namespace="t", name="mine")
+    assert with_status([fleet, secret, other]) == [fleet, other]
+    with pytest.raises(UsageError, match="no object of the workload has a status"):
+        with_status([secret])
