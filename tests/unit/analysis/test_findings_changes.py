@@ -307,6 +307,20 @@ def test_what_is_made_or_deleted_after_a_restart(verb: str, code: int, wrong: bo
     assert ("restarts" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(("made", "replaced"), [(5, True), (1, False)])
+def test_what_a_restart_replaces_is_one_finding(made: int, replaced: bool) -> None:
+    sim = settled()
+    for state, ms in (("begin", 9000), ("end", 9500)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    parts: dict[str, Any] = {"resource": "jobs", "group": "batch", "namespace": "t"}
+    for number in range(5):
+        sim.request(9700, verb="delete", name=f"old-{number}", **parts)
+    for number in range(made):
+        sim.request(9800, verb="create", name=f"new-{number}", code=201, **parts)
+    (one,) = [one for one in found(sim) if one.id == "restarts"]
+    assert ("makes them otherwise in each process" in one.text) == replaced
+
+
 @pytest.mark.parametrize(("others", "wrong"), [(False, True), (True, False)])
 def test_what_others_changed_after_a_restart_may_be_why_the_operator_writes(others: bool, wrong: bool) -> None:
     sim = settled()

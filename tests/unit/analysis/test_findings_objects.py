@@ -1069,3 +1069,35 @@ def test_surplus_objects_are_the_operators_although_a_node_deletes_them_at_last(
         seen(sim, f"svc-{number}", 460 + number, "deleted")
     (churn,) = [one for one in found(sim) if one.id == "churn"]
     assert churn.text.endswith("it deleted them itself")
+
+
+@pytest.mark.parametrize(("wanted", "surplus"), [(N - 2, True), (N, False)])
+def test_numbers_of_the_same_pods_are_wrong_together(wanted: int, surplus: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 120)
+    sim.request(DEPLOYED - 400, verb="patch", resource="cliques", group="a.io", subresource="status", name="c")
+    numbers: dict[str, str | int] = {"status.replicas": N - 2, "status.readyReplicas": N - 2, "spec.replicas": wanted}
+    shown(sim, "c", DEPLOYED - 300, numbers=numbers)
+    gone(sim)
+    records = [
+        msgspec.structs.replace(record, owner="uid-c", controlled=True, uid=f"uid-{record.name}")
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]
+        else record
+        for record in sim.records()
+    ]
+    every = [each for one in analyse(records).findings for each in one.all]
+    (wrong,) = [one.text for one in every if one.id == "stale-status"]
+    assert wrong.startswith("status.replicas and status.readyReplicas of")
+    assert ("the others are too many" in wrong) == surplus
+
+
+@pytest.mark.parametrize(("lists", "wrong"), [(True, True), (False, False)])
+def test_watches_that_end_at_once_and_all_is_listed_again(lists: bool, wrong: bool) -> None:
+    sim = settled()
+    for resource in ("cliques", "pods"):
+        for at in (DEPLOYED + 2500, DEPLOYED + 4500):
+            if lists:
+                sim.request(at, verb="list", resource=resource)
+            sim.request(at + 20, verb="watch", resource=resource, stage="ResponseStarted")
+    every = [each for one in analyse(sim.records()).findings for each in one.all]
+    assert any("end within seconds" in one.text for one in every) == wrong
