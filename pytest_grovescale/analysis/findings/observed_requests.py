@@ -148,6 +148,10 @@ class ObservedRequests:
         """Return the operator's requests for objects in a time, in order; see `requests`."""
         return [one for one in self._own_received.between(start, end) if is_for_objects(one)]
 
+    def own_rate(self, start: int, end: int) -> float:
+        """Return how many requests a second the operator sent in a time, of all categories."""
+        return self._own_received.count(start, end) * 1e9 / max(1, end - start)
+
     def own_of(self, whats: Collection[str]) -> list[Sent]:
         """Return the operator's requests of some kinds: ``get pods``."""
         return [one for one in self.own if one.what in whats]

@@ -17,8 +17,9 @@ neither that nor a number of its children. A condition or phase counts where no 
 is Ready, or all are of one that is not, as many as a number of its spec. A status is ahead where it was written before
 the first pod below the object became Ready by the API server's own order of writes, so that no delay of a watch can
 matter. It is late where the median of five changes, each the next one after a child's, is over a second for a kind that
-the operator does not watch, and over three for others, on a machine that nothing else slowed down. A new generation
-that a ready object observed before anything was written below it is a note, by the same order, three times.
+the operator does not watch, and over three for others, on a machine that nothing else slowed down, by an operator that
+does not work through a queue. A new generation that a ready object observed before anything was written below it is a
+note, by the same order, three times.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ _FOLLOWED = 5
 _LATE_S = 3.0
 """Time, s, after which a status follows late what the operator watches; of what it does not watch, sooner."""
 _UNWATCHED_S = 1.0
+_AT_WORK = 20.0
+"""Requests a second of an operator that works through a queue."""
 _READY_NAME = re.compile(r"^(ready|available|running)|(?<!not)(?<!un)(Ready|Available|Running)($|[A-Z])")
 _READY_STATES = {
     "status.conditions[type=Ready].status": "True",
@@ -315,7 +318,8 @@ def _followed(seen: Observed, life: Life) -> Iterator[tuple[str, float]]:
             moments += [(event.at, child.resource) for event in child.events if _is_status(event)]
     end = seen.workload_deleted or seen.end
     for (before, kind), (after, own) in pairwise(sorted(one for one in moments if seen.begin <= one[0] < end)):
-        if kind and not own:
+        # One that works through a queue comes to each object late.
+        if kind and not own and not (kind in seen.watched_by_operator and seen.own_rate(before, after) > _AT_WORK):
             yield kind, (after - before) / 1e9
 
 

@@ -956,6 +956,21 @@ def test_a_status_that_follows_its_children_late(watched: bool, late_ms: int, wr
     assert all(("does not watch" in one.text) is not watched for one in late)
 
 
+@pytest.mark.parametrize(("every_ms", "wrong"), [(20, False), (500, True)])
+def test_a_status_that_waits_in_a_queue_is_not_late(every_ms: int, wrong: bool) -> None:
+    sim = settled()
+    sim.request(50, verb="watch", resource="services", stage="ResponseStarted")
+    for number in range(6):
+        clique(sim, f"c-{number}", 120 + number, owner="uid-pcs")
+        made(sim, f"s-{number}", 130 + number, owner=f"uid-c-{number}")
+        change = rec.Difference(kind="content", paths=["status.phase"])
+        seen(sim, f"s-{number}", 500 + number, "modified", difference=change)
+        written(sim, f"c-{number}", 4500 + number, "content", paths=["status.phase"])
+    poll(sim, 500, 4500, every_ms, verb="get", resource="nodes", name="n")
+    gone(sim)
+    assert any("follows changes" in one.text for one in found(sim)) is wrong
+
+
 # ---- what triggers bring about
 
 
