@@ -6,14 +6,12 @@ what the Dockerfile copies, else by its name.
 
 from __future__ import annotations
 
-import ast
 import json
 import posixpath
 import re
 import shlex
-import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -32,7 +30,6 @@ from .deployment import (
     kept_arguments,
     local,
     only_address,
-    own_counter,
     own_values,
     port_value,
     probe_path,
@@ -41,12 +38,13 @@ from .deployment import (
     words_of,
 )
 from .facts import Facts
+from .kopf import START_HTTP_SERVER, imported, kopf_program, python_reconciles, requirements_of
 from .program import Program
 
 
 def interpreted_program(facts: Facts) -> Program | None:
     """Return the program of a project in Python or JavaScript that kopf runs or a container starts, else None."""
-    return _kopf(facts) or _started(facts)
+    return kopf_program(facts) or _started(facts)
 
 
 def shell_program(facts: Facts) -> Program | None:
@@ -75,108 +73,6 @@ def not_found(facts: Facts) -> str:
             return f"package.json starts {line}, of which no source was found"
         return 'package.json has no script that starts it: add "scripts": {"start": "node FILE.js"}'
     return ""
-
-
-# ---- kopf
-
-
-_KOPF_RUN = re.compile(r"kopf\W+run\b([^\n\]]*)")
-_START_HTTP_SERVER = re.compile(r"start_http_server\(\s*(?:port\s*=\s*)?(\d+)")
-
-
-def _kopf(facts: Facts) -> Program | None:
-    sources = facts.sources(".py")
-    handlers = [path for path, text in sources.items() if re.search(r"^@kopf\.", text, re.MULTILINE)]
-    if not handlers:
-        return None
-    source = "\n".join(sources[path] for path in handlers)
-    guesses: dict[str, list[str]] = {}
-    files = _kopf_files(facts, handlers, guesses)
-    given = container(facts)
-    _, env, mounted = configured(facts, given, source, {}, (), environment(facts, given, source, guesses), guesses)
-    fixed = _START_HTTP_SERVER.search(source)
-    metrics = ""
-    if any("{metrics_port}" in value for value in (*env.values(), *mounted.values())):
-        metrics = f"{local('{metrics_port}')}/metrics"
-    elif fixed:
-        metrics = f"{local(fixed[1])}/metrics"
-        guesses.setdefault("metrics", []).append(f"the program serves on port {fixed[1]}, always")
-    return Program(
-        language="python",
-        command=(
-            "{python}",
-            "-m",
-            "kopf",
-            "run",
-            "--all-namespaces",
-            "--standalone",
-            "--liveness=http://127.0.0.1:{health_port}/healthz",
-            *files,
-        ),
-        env=env,
-        files=mounted,
-        readiness=f"{local('{health_port}')}/healthz",
-        metrics=metrics,
-        reconciles=_reconciles(source, guesses) if metrics else {},
-        requirements=_requirements(facts),
-        modules=_imported(facts, handlers),
-        guesses={field: tuple(texts) for field, texts in guesses.items()},
-        text=source,
-    )
-
-
-_COUNTER = re.compile(
-    r"""\bCounter\(\s*["'](\w*reconcil\w*)["']\s*,\s*["'][^"'\n]*["']"""
-    r"""(?:\s*,\s*(?:labelnames\s*=\s*)?[\[(]([^\])]*)[\])])?"""
-)
-"""A counter of prometheus_client that is named after reconciles, with its labels.
-
-One of handler calls may not grow with a trigger, which kopf does not call each handler for.
-"""
-
-
-def _reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
-    """Return the program's own counter of reconciles, as a definition names it: no library serves one in Python."""
-    found = _COUNTER.search(source)
-    return own_counter(found[1], found[2] or "", guesses) if found is not None else {}
-
-
-def _kopf_files(facts: Facts, handlers: Sequence[str], guesses: dict[str, list[str]]) -> list[str]:
-    """Return the files to run: those that the project's own command names, else all with handlers."""
-    commands = [text for path, text in facts.files.items() if PurePosixPath(path).name in ("Dockerfile", "Makefile")]
-    given = container(facts)
-    commands.append(" ".join([*given.command, *given.args]))
-    for text in commands:
-        for match in _KOPF_RUN.finditer(text.replace("\\\n", " ")):
-            words = shlex.split(re.sub(r"[\",]", " ", match[1]))
-            named = [PurePosixPath(word).name for word in words if word.endswith(".py")]
-            if chosen := [path for path in handlers if PurePosixPath(path).name in named]:
-                return chosen
-    if len(handlers) > 1:
-        guesses.setdefault("command", []).append("all files with handlers of kopf are run")
-    return list(handlers)
-
-
-def _requirements(facts: Facts) -> str:
-    return next((path for path in ("requirements.txt", "pyproject.toml") if path in facts.files), "")
-
-
-def _imported(facts: Facts, paths: Iterable[str]) -> tuple[str, ...]:
-    """Return the modules that files import at their start, but Python's and the project's own."""
-    own = {part.removesuffix(".py") for path in facts.sources(".py") for part in PurePosixPath(path).parts}
-    found: set[str] = set()
-    for path in paths:
-        try:
-            body = ast.parse(facts.files[path]).body
-        except (SyntaxError, ValueError):
-            # Of another version of Python: what it imports is not known.
-            continue
-        for statement in body:
-            if isinstance(statement, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in statement.names}
-            elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
-                found.add(statement.module.partition(".")[0])
-    return tuple(sorted(found - own - sys.stdlib_module_names))
 
 
 # ---- the program that a container starts
@@ -450,8 +346,8 @@ def _of_script(facts: Facts, script: _Script, given: Container, of_start: Mappin
     build = _npm_build(facts, script.path) if is_node else ()
     flags = dict(_flags(source)) if is_python else {}
     start = CommandLine(script.language, script.words, script.arguments, source, flags, build)
-    requirements = _requirements(facts) if is_python else ""
-    modules = _imported(facts, sources) if is_python else ()
+    requirements = requirements_of(facts) if is_python else ""
+    modules = imported(facts, sources) if is_python else ()
     if modules and not requirements:
         guesses.setdefault("command", []).append(
             f"no requirements.txt and no pyproject.toml was found: {', '.join(modules)} must be there for this Python"
@@ -500,14 +396,14 @@ def assembled(facts: Facts, start: CommandLine, given: Container, guesses: dict[
         files=files,
         readiness=readiness_url(given, path, used, fixed, metrics, guesses, one_server=True),
         metrics=metrics,
-        reconciles=_reconciles(source, guesses) if metrics else {},
+        reconciles=python_reconciles(source, guesses) if metrics else {},
         guesses={field: tuple(texts) for field, texts in guesses.items()},
         text=source,
     )
 
 
 def _metrics(given: Container, source: str, used: set[str], fixed: Sequence[int], guesses: dict[str, list[str]]) -> str:
-    own_server = _START_HTTP_SERVER.search(source)
+    own_server = START_HTTP_SERVER.search(source)
     if METRICS in used:
         return f"{local('{metrics_port}')}/metrics"
     port = own_server[1] if own_server else str(given.metrics_port or "")
