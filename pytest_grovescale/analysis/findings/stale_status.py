@@ -167,8 +167,8 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         ended = sum(pod.field(_PHASE, window.end) in _ENDED for pod in own)
         if _PODS in numbers and numbers[_PODS] not in (len(own), len(own) - ended):
             surplus = numbers[_PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[_PODS])
-            too_many = ", as its spec wants: the others are too many" if surplus else ""
-            wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}, and {len(own)} pods{too_many}")
+            wanted_so, too_many = (", as its spec wants,", ": the others are too many") if surplus else (",", "")
+            wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}{wanted_so} and {len(own)} pods{too_many}")
     return wrong
 
 
