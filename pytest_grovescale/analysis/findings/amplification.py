@@ -252,10 +252,7 @@ def _growing(seen: Observed) -> Iterator[Finding]:
             continue
         first, last = _thirds(intervals)
         few, many = _together(first), _together(last)
-        spread = last[-1].objects / first[0].objects
-        # Not one interval of many: each of them.
-        always = min(one.per_change for one in last) > max(one.per_change for one in first)
-        if spread >= _SPREAD and many >= _PER_CHANGE and many >= _GROWN * few and always:
+        if _grows(first, last, least=_PER_CHANGE):
             yield Found(
                 id=ID,
                 severity="waste",
@@ -271,7 +268,7 @@ def _phase(seen: Observed) -> str:
     return max(seen.spans, key=lambda span: sum(row.count for row in span.phase.reconciles)).phase.name
 
 
-def _together(intervals: list[_Interval]) -> float:
+def _together(intervals: Sequence[_Interval]) -> float:
     return sum(one.amount for one in intervals) / sum(one.changes for one in intervals)
 
 
@@ -325,8 +322,7 @@ def _cpu_growing(seen: Observed) -> Iterator[Finding]:
         return
     first, last = _thirds(intervals)
     few, many = _together(first), _together(last)
-    always = min(one.per_change for one in last) > max(one.per_change for one in first)
-    if last[-1].objects >= _SPREAD * first[0].objects and many >= max(_CPU_MS, _GROWN * few) and always:
+    if _grows(first, last, least=_CPU_MS):
         yield Found(
             id=ID,
             severity="note",
@@ -343,6 +339,15 @@ def _thirds(intervals: Sequence[_Interval]) -> tuple[list[_Interval], list[_Inte
     ordered = sorted(intervals, key=lambda one: one.objects)
     third = max(1, len(ordered) // 3)
     return ordered[:third], ordered[-third:]
+
+
+def _grows(first: Sequence[_Interval], last: Sequence[_Interval], *, least: float) -> bool:
+    """Return whether each change takes more with more objects. ``least``: of those with most, from which it matters."""
+    many = _together(last)
+    # Not one interval of many: each of them.
+    always = min(one.per_change for one in last) > max(one.per_change for one in first)
+    spread = last[-1].objects >= _SPREAD * first[0].objects
+    return spread and many >= max(least, _GROWN * _together(first)) and always
 
 
 def _one_for_all(seen: Observed) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ..result import OPERATOR, Finding
 from . import pacing
 from .evidence import Life, Sent, Span, rate_limited
-from .grouping import About, Aspect, Found
+from .grouping import Found, of_time
 from .observed import Observed, matters
 
 ID = "dead-time"
@@ -86,7 +86,7 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
             yield Found(
                 id=ID,
                 severity="waste",
-                about=About(aspect=Aspect.TIME, times=[(span.start, span.end)]),
+                about=of_time(span),
                 text=f"the operator writes nothing for {resource} in the first {median(seconds):.2g} s after they are"
                 f" made (median of {len(found):,}, nine of ten {least:.2g} s and more): it waits for a timer, or polls",
                 evidence=(f"in {phase}, up to the first of these it used {working:.2g} cores",),
@@ -147,9 +147,7 @@ def _gaps(seen: Observed) -> Iterator[Finding]:
             Found(
                 id=ID,
                 severity="waste",
-                about=About(
-                    aspect=Aspect.TIME, requests=[one.ended_by for one in gaps], times=[(span.start, span.end)]
-                ),
+                about=of_time(span, [one.ended_by for one in gaps]),
                 text=f"in {span.phase.name} nothing was written for {longest.seconds:.1f} s until the operator went on"
                 f" by itself ({longest.ended_by.what}){several}: it waited for a timer, not for an event",
                 evidence=(f"the phase lasted {span.phase.seconds:.1f} s; meanwhile {longest.working(seen):.2g} cores",),

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from ..result import SEVERITIES, Finding
-from .evidence import ObjectId, Sent
+from .evidence import ObjectId, Sent, Span
 
 _MOST = 0.8
 """Share of what a finding rests on that another one has to have, to explain it."""
@@ -66,6 +66,11 @@ class About:
     def places(self) -> frozenset[tuple[str, ObjectId]]:
         """The objects."""
         return frozenset(self.objects)
+
+
+def of_time(span: Span, requests: Collection[Sent] = ()) -> About:
+    """Return what a finding is about that says how long something took in a phase."""
+    return About(aspect=Aspect.TIME, requests=requests, times=[(span.start, span.end)])
 
 
 def of_outcome(aspect: Aspect, phases: Iterable[str]) -> About:

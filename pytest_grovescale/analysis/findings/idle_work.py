@@ -77,7 +77,7 @@ def _requests(seen: Observed) -> Iterator[Finding]:
     yield Found(
         id=ID,
         severity="defect" if again >= _LEAST else "waste",
-        about=_of(seen, seen.idle_windows),
+        about=_of(seen),
         text=f"while nothing else changed for {window.seconds:.1f} s of {window.phase}, the operator sent"
         f" {len(sent):,} requests ({rate:.3g} a second): {most}",
         evidence=(
@@ -140,7 +140,7 @@ def _reconciles(seen: Observed) -> Finding | None:
     return Found(
         id=ID,
         severity="waste" if min(periods.values()) <= _LONG_S else "note",
-        about=_of(seen, seen.idle_windows),
+        about=_of(seen),
         text=f"while nothing changed for {seconds:.1f} s{where}, there were {total:,} reconciles"
         f" ({total / seconds:.3g} a second): {most}",
         evidence=(
@@ -187,8 +187,9 @@ def _goes_on(seen: Observed, of: IdleController, windows: Sequence[IdleWindow]) 
     return any(rate / _ALIKE <= other <= rate * _ALIKE for other in others)
 
 
-def _of(seen: Observed, windows: Sequence[Window]) -> About:
+def _of(seen: Observed) -> About:
     """Return what a finding of idle times is about: what the operator asked in them, else the times themselves."""
+    windows = seen.idle_windows
     sent = [one for window in windows for one in seen.within(window) if is_for_objects(one)]
     return About(aspect=Aspect.AMOUNT, requests=sent, times=[(window.start, window.end) for window in windows])
 
@@ -204,7 +205,7 @@ def _cpu(seen: Observed) -> Finding | None:
     return Found(
         id=ID,
         severity="waste",
-        about=_of(seen, seen.idle_windows),
+        about=_of(seen),
         text=f"while nothing changed for {window.cpu_window_s:.1f} s of {window.phase}, the operator used"
         f" {cores:.3g} cores: {_DAY_S * cores / 3600:.1f} hours of CPU a day",
         evidence=(uncovered(windows),),

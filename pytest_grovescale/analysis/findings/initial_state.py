@@ -127,7 +127,8 @@ def _asked(seen: Observed) -> Iterator[Finding]:
             late[one.what].append(one.object)
     for what, objects in sorted(late.items()):
         if len(set(objects)) >= _LEAST_ASKED:
-            asked = [one for one in seen.own_of([what]) if one.object in set(objects)]
+            those = set(objects)
+            asked = [one for one in seen.own_of([what]) if one.object in those]
             yield Found(
                 id=ID,
                 severity="defect",

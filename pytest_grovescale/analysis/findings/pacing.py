@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 from statistics import median, quantiles
 
@@ -28,7 +28,7 @@ from ..api_requests import triggers_of
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, of_kubernetes, rate_limited
-from .grouping import About, Aspect, Found
+from .grouping import About, Aspect, Found, of_time
 from .observed import AGAIN, Observed
 
 ID = "pacing"
@@ -130,15 +130,11 @@ def _unserved(seen: Observed) -> Iterator[Finding]:
                 yield Found(
                     id=ID,
                     severity="waste",
-                    about=_of(span),
+                    about=of_time(span),
                     text=f"{controller} reconciled {count:,} of {asked:,} triggered objects of {span.phase.name} within"
                     f" {seconds:.0f} s, and was idle meanwhile: the others wait for a delay of the operator's own",
                 )
                 return
-
-
-def _of(span: Span, sent: Collection[Sent] = ()) -> About:
-    return About(aspect=Aspect.TIME, requests=sent, times=[(span.start, span.end)])
 
 
 def _busy(seen: Observed, span: Span) -> bool:
@@ -192,7 +188,7 @@ def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Ite
                 Found(
                     id=ID,
                     severity="waste",
-                    about=_of(span, sent),
+                    about=of_time(span, sent),
                     text=f"in {span.phase.name} the operator sent {len(sent):,} {what} one at a time,"
                     f" {middle * 1e3:.3g} ms after the answer to the one before, for {lasts:.1f} s: {_why_one(span)}",
                     evidence=(_evidence(span, least),),
@@ -243,7 +239,7 @@ def _paced_by_owner(seen: Observed, span: Span, written: Mapping[str, list[Sent]
                 Found(
                     id=ID,
                     severity="waste",
-                    about=_of(span, [one for made in several for one in made]),
+                    about=of_time(span, [one for made in several for one in made]),
                     text=f"in {span.phase.name} the operator sent {what} one at a time for each of {len(several):,}"
                     f" owners, {middle * 1e3:.3g} ms after the answer to the one before: {lasts:.2g} s for each",
                     evidence=(_evidence(span, least),),
@@ -287,7 +283,7 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
                 Found(
                     id=ID,
                     severity="waste",
-                    about=_of(span, order),
+                    about=of_time(span, order),
                     text=f"in {span.phase.name} the operator deleted {len(order):,} {sent[0].resource} one after the"
                     f" other, each when the one before was gone: {lasts:.1f} s",
                     check='phase.milestone("gone", …, max=…)',

@@ -97,12 +97,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
             )
     for (resource, kind), found in lost.items():
         if len(found) >= _LEAST:
+            names = len({need.name for need in found})
             yield Found(
                 id=ID,
                 severity="defect",
                 about=_of(found),
-                text=f"{number_of(len({need.name for need in found}), kind)}"
-                f" {form(len({need.name for need in found}), 'was', 'were')} deleted"
+                text=f"{number_of(names, kind)} {form(names, 'was', 'were')} deleted"
                 f" that {len(found):,} {resource} of the operator's still need: {found[0].name} for"
                 f" {found[0].life.name}",
                 evidence=("a pod that is started again, on its node or another one, waits for them",),

@@ -141,8 +141,10 @@ def _made_or_deleted(sent: list[Sent]) -> Iterator[Finding]:
             check=f'api_requests(phase=…, verb="create", resource="{resource}", max=0)',
         )
         return
-    for verb, done, those in (("create", "made", made), ("delete", "deleted", deleted)):
-        kinds = Counter(one.resource for one in those)
+    for verb, done, those, kinds in (
+        ("create", "made", made, kinds_made),
+        ("delete", "deleted", deleted, kinds_deleted),
+    ):
         resource, number = max(kinds.items(), key=lambda one: one[1], default=("", 0))
         if number >= _LEAST:
             yield Found(

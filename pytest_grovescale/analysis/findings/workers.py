@@ -28,7 +28,7 @@ from ..cpu import API_SERVER
 from ..phase_result import PhaseResult
 from ..result import OPERATOR, Finding
 from .evidence import Span, rate_limited
-from .grouping import About, Aspect, Found
+from .grouping import About, Aspect, Found, of_time
 from .observed import Observed
 
 ID = "workers"
@@ -83,7 +83,7 @@ def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
         one = Found(
             id=ID,
             severity="note",
-            about=_of(span),
+            about=of_time(span),
             text=f"{named}, and waited for an answer in {share:.0%} of {span.phase.seconds:.1f} s: a single worker, or"
             " a lock around its requests",
             evidence=(f"{len(sent):,} requests",),
@@ -108,7 +108,7 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
                 yield Found(
                     id=ID,
                     severity="waste",
-                    about=_of(span),
+                    about=of_time(span),
                     text=f"a no-op reconcile of {row.controller} holds its worker for {held / reconciles:.2g} s, in"
                     " which it neither asks the API server nor runs: for a lock, a sleep or another service",
                     evidence=(
@@ -145,7 +145,7 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
                 yield Found(
                     id=ID,
                     severity="waste",
-                    about=_of(span),
+                    about=of_time(span),
                     text=f"a reconcile that finds nothing to do takes {by['sum'] / by['count']:.2g} s by {family}, and"
                     f" {held / by['count']:.2g} s of that neither asks the API server nor runs: a lock, a sleep, a call"
                     " that blocks",
@@ -182,7 +182,7 @@ class _Wait(NamedTuple):
         return Found(
             id=ID,
             severity="defect" if self.keys else "waste",
-            about=_of(span),
+            about=of_time(span),
             text=f"of {self.busy:.1f} busy workers (mostly of {name}) in {self.phase.name}, {self.surplus:.1f} waited"
             " neither for the API server nor for a core: for a lock, a sleep or a condition",
             evidence=(
@@ -214,10 +214,6 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
     return found if few and found.surplus >= _ALL_BUT_ALL * found.busy else None
 
 
-def _of(span: Span) -> About:
-    return About(aspect=Aspect.TIME, times=[(span.start, span.end)])
-
-
 def _of_phase(span: Span, *, explained: bool) -> Iterator[Finding]:
     phase = span.phase
     for row in phase.workers:
@@ -225,7 +221,7 @@ def _of_phase(span: Span, *, explained: bool) -> Iterator[Finding]:
             yield Found(
                 id=ID,
                 severity="defect",
-                about=_of(span),
+                about=of_time(span),
                 text=f"the workers of {row.controller} were blocked for {row.blocked_s:.3g} s of {phase.name}",
                 evidence=tuple(f"from {one.start_s:.1f} to {one.end_s:.1f} s" for one in row.blocked[:3]),
                 check=f'no_blocked_workers(phase="{phase.name}")',
@@ -235,7 +231,7 @@ def _of_phase(span: Span, *, explained: bool) -> Iterator[Finding]:
             yield Found(
                 id=ID,
                 severity="waste",
-                about=_of(span),
+                about=of_time(span),
                 text=f"the operator's own client-side rate limit takes {one.share:.0%} of {phase.name}"
                 f" ({one.seconds:.3g} s)",
                 evidence=(one.evidence,),

@@ -165,6 +165,8 @@ def evidence_of(rule: str) -> list[tuple[Aspect, str]]:
             named = [node.attr for node in ast.walk(aspect) if isinstance(node, ast.Attribute)]
             aspects = [Aspect[name] for name in named] or list(Aspect)
             found += [(aspect, kind) for aspect in aspects for kind in _KINDS if kind in names]
+        if isinstance(call, ast.Call) and maker == "of_time":
+            found += [(Aspect.TIME, kind) for kind in ("times", "requests")[: len(call.args)]]
     return found
 
 
