@@ -39,9 +39,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     for resource, owner, kept in kept_by_owners(seen):
         below = Counter(life.resource for one in kept for life in seen.below(one) if life.exists(seen.end))
-        why = f"{form(len(kept), 'its', 'their')} owner is {owner.resource} {owner.namespace}/{owner.name}".replace(
-            " /", " "
-        )
+        why = f"{form(len(kept), 'its', 'their')} owner is {owner.resource} {shown(owner.object)}"
         more = (f"with them {', '.join(f'{number:,} {of}' for of, number in below.most_common())}",) if below else ()
         one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
         yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))

@@ -338,7 +338,7 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
     if asked is None or gone is None or gone > seen.end:
         return None
     finalizers = life.finalizers_at(asked)
-    if not any(not of_kubernetes(name) for name in finalizers) or any(one in FOREIGN_FINALIZERS for one in finalizers):
+    if all(map(of_kubernetes, finalizers)) or any(one in FOREIGN_FINALIZERS for one in finalizers):
         return None
     writes = seen.writes_by_object.get(life.key, ())
     # Who took the last one away is who held it: another controller's finalizer is not the operator's.

@@ -175,7 +175,7 @@ def _scaled_back(seen: Observed, life: Life, scaler: Life) -> str | None:
     """Return whose number of replicas the operator took back while an autoscaler was there; None: of no one."""
     writes = [
         one
-        for one in seen.writes_by_object.get((life.resource, life.object), ())
+        for one in seen.writes_by_object.get(life.key, ())
         if one.verb in ("update", "patch") and one.subresource in ("", "scale")
     ]
     for event in life.between(scaler.begun, seen.end):

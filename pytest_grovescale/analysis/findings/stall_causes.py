@@ -17,28 +17,9 @@ from ...recording.conditions import READY_PATH
 from ..result import SEVERITIES, Severity
 from .evidence import Life, ObjectId, Sent, Window, shown
 from .observed import LEAST_STALL_S, Observed
+from .refusals import BEING_TERMINATED, meaning
 
 _WRONG = frozenset({400, 403, 413, 422})
-_MEANING = {
-    400: "bad request",
-    401: "not authenticated",
-    403: "forbidden",
-    409: "it exists already",
-    413: "too large",
-    422: "invalid",
-    429: "too many requests",
-    500: "error of the server",
-}
-BEING_TERMINATED = "being terminated"
-"""What the API server's message has for a namespace that is being deleted."""
-_LIMITS_OF_OTHERS = (
-    (BEING_TERMINATED, "its namespace is being deleted"),
-    ("exceeded quota", "a quota is used up"),
-    ("admission webhook", "an admission webhook denied it"),
-    ("PodSecurity", "the namespace's pod security level denied it"),
-)
-"""What the API server's message has → why a request was refused, though there was a right to it."""
-_RIGHT = " cannot "
 _SHOWN = 3
 _TRIES = 5
 """Creations of what exists already from which on the operator does not take it for its own."""
@@ -52,18 +33,6 @@ class Cause(NamedTuple):
     text: str
     severity: Severity
     evidence: Sequence[str] = ()
-
-
-def meaning(one: Sent) -> str:
-    """Return why a request was refused, in words; empty where its code does not say."""
-    for words, why in _LIMITS_OF_OTHERS:
-        if words in one.message:
-            return why
-    if one.code == HTTPStatus.FORBIDDEN and (not one.message or _RIGHT in one.message):
-        return "a right is missing"
-    if one.code == HTTPStatus.CONFLICT and one.verb != "create":
-        return "a conflict"
-    return _MEANING.get(one.code, "")
 
 
 def cause(seen: Observed, window: Window) -> Cause | None:
