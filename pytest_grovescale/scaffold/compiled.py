@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .deployment import Container, Flag, container, local, starts
+from .deployment import Container, Flag, container, local
+from .dockerfile import starts
 from .facts import Facts
 from .interpreted import CommandLine, assembled
 from .program import Program

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,15 +16,16 @@ import msgspec
 import yaml
 
 from ..errors import DefinitionError
-from ..operator.manifests import CRD, Object
+from ..operator.manifests import CRD
 from ..operator.schema import NAME
-from . import builtin_kinds, compiled, custom_resources, deployment, interpreted, program
-from .custom_resources import CustomResource, Reference, Sample
+from . import builtin_kinds, compiled, custom_resources, deployment, dockerfile, interpreted, program
+from .custom_resources import CustomResource, Sample
 from .facts import KUSTOMIZED, OUTPUTS, UP, YAML, Facts
 from .first_test import first_test, owned_kinds
 from .program import Program
-from .rbac import may_create, rbac
-from .rendering import dns, rendered, variable, with_article
+from .rbac import rbac
+from .rendering import rendered, variable
+from .workload_template import workload_template
 
 FOLDER = "tests/scale"
 WORKFLOW = ".github/workflows/scale.yml"
@@ -81,7 +82,10 @@ def plan(facts: Facts) -> Plan:
     files = [
         File(f"{FOLDER}/operator.yaml", _definition(facts, resources or ordered, primary, found)),
         *(
-            File(f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2", _workload(facts, resource, samples, found))
+            File(
+                f"{FOLDER}/workloads/{resource.kind.lower()}.yaml.j2",
+                workload_template(facts, resource, samples, found),
+            )
             for resource in ordered
         ),
         *(
@@ -139,7 +143,7 @@ def _as_pods(facts: Facts) -> Program:
         )
     if KUSTOMIZED in facts.files:
         deployments = [str(PurePosixPath(KUSTOMIZED).parent)]
-    started = next((start for start in deployment.starts(facts) if start.file.endswith("file")), None)
+    started = next((start for start in dockerfile.starts(facts) if start.file.endswith("file")), None)
     if started and not unfound:
         instead = f"build: [make, build] and command: [bin/{PurePosixPath(started.words[0]).name}]"
         words = shlex.join(started.words)
@@ -360,120 +364,7 @@ def _crd_paths(facts: Facts, resources: Sequence[CustomResource], found: Program
     return list(paths)
 
 
-# ---- workload, test, workflow
-
-
-def _workload(facts: Facts, resource: CustomResource, samples: Mapping[str, Sample], found: Program) -> str:
-    """Return the template of a kind; ``samples``: of all kinds with a template, as one may name objects of another."""
-    sample = samples[resource.kind]
-    others = {kind: str(other.object["metadata"]["name"]) for kind, other in samples.items() if kind != resource.kind}
-    references = list(custom_resources.references(sample.object, others))
-    named = {each.path: f"REFERENCE{index}" for index, each in enumerate(references)}
-    made = _made_names(sample, may_create(facts, resource, found))
-    named |= {path: f"MADE{index}" for index, path in enumerate(made)}
-    obj = custom_resources.replaced(sample.object, named)
-    obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
-    if not resource.namespaced:
-        del obj["metadata"]["namespace"]
-    guesses = [_of_reference(each) for each in references if not each.is_to_sample]
-    if not resource.file:
-        guesses += _of_builtin(resource, sample, found)
-    elif sample.made_from_schema:
-        guesses.append(
-            f"no sample of {with_article(resource.kind)} was found: this is the least that its schema allows"
-        )
-        if custom_resources.has_pattern(resource.schema):
-            guesses.append("its schema has patterns, which these values may not match")
-    if not sample.made_from_schema and not obj.get("spec") and "spec" in resource.schema.get("properties", {}):
-        guesses.append(f"the sample's spec is empty: {with_article(resource.kind)} of it may have nothing to do")
-    guesses += [
-        f"{'.'.join(map(str, path))}: the operator may create one, so each object names its own" for path in made
-    ]
-    if not sample.companions and not made and any(key in _NAMING for key in _keys(sample.object)):
-        guesses.append("it names a Secret or a ConfigMap, which has to be there")
-    placed = {named[each.path]: _name_of(each.kind, _parameter(each.kind)) for each in references}
-    placed |= {named[path]: f"{value}-{{{{ number }}}}" for path, value in made.items()}
-    return rendered(
-        "workload.yaml.j2",
-        kind=resource.kind,
-        source=sample.source,
-        parameters=["name", *dict.fromkeys(_parameter(each.kind) for each in references)],
-        guesses=guesses,
-        companions=[_manifest(companion, {}, namespaced=True) for companion in sample.companions],
-        object=_manifest(obj, {"NAME": _name_of(resource.kind, "name"), **placed}, namespaced=resource.namespaced),
-    )
-
-
-_NAMING = {"secretName": "secrets", "configMapName": "configmaps", "secretRef": "", "secretKeyRef": ""}
-"""Fields that name a Secret or a ConfigMap → the resource, of those that name one that may be the operator's output."""
-
-
-def _made_names(sample: Sample, created: Collection[str]) -> dict[tuple[str | int, ...], str]:
-    """Return path → name of what the operator makes by a name in an object, which two objects cannot share."""
-    there = {str(companion["metadata"]["name"]) for companion in sample.companions}
-    return {
-        path: value
-        for path, value in custom_resources.texts(sample.object)
-        if _NAMING.get(str(path[-1])) in created and value not in there
-    }
-
-
-def _of_builtin(resource: CustomResource, sample: Sample, found: Program) -> Iterator[str]:
-    """Yield what is to be checked of objects of Kubernetes' own: which of them the operator works on."""
-    yield f"no CustomResourceDefinition was found: the operator works on {resource.plural}, as it seems"
-    if not sample.made_from_schema:
-        return
-    if labels := builtin_kinds.named_labels(found.text):
-        yield f"its sources name {', '.join(labels)}: which value of it does the operator look for?"
-    if annotations := builtin_kinds.named_annotations(found.text):
-        yield f"its sources name the annotation {', '.join(annotations)}: does the operator look for it?"
-
-
-def _name_of(kind: str, parameter: str) -> str:
-    """Return the expression of the names that the template of a kind gives its objects."""
-    return f'{{{{ {parameter} | default("{dns(kind)}") }}}}-{{{{ number }}}}'
-
-
-def _parameter(kind: str) -> str:
-    """Return the parameter of a template for the names of another kind's objects."""
-    return f"{dns(kind).replace('-', '_')}_name"
-
-
-def _of_reference(found: Reference) -> str:
-    """Return what is to be checked of a text that names an object of another kind, by its field."""
-    file, place = f"{found.kind.lower()}.yaml.j2", ".".join(map(str, found.path))
-    return f"{place} is {found.value} in the sample: here it names {with_article(found.kind)} of {file}"
-
-
-def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> str:
-    """Return an object as YAML for a template: what looks like jinja in it is kept as it is.
-
-    ``placed``: value in the object → the expression that is written in its place.
-    """
-    metadata = {"name": obj["metadata"]["name"]}
-    if namespaced:
-        metadata["namespace"] = "NAMESPACE"
-    rest = {key: value for key, value in obj["metadata"].items() if key not in metadata and key != "namespace"}
-    head = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": {**metadata, **rest}}
-    text = _yaml({**head, **{key: value for key, value in obj.items() if key not in head}}).rstrip("\n")
-    expressions = {**placed, "NAMESPACE": "{{ namespace }}"}
-    if re.search(r"\{[{%#]", text):
-        text = "{% raw %}\n" + text + "\n{% endraw %}"
-        expressions = {value: f"{{% endraw %}}{each}{{% raw %}}" for value, each in expressions.items()}
-    for value, expression in expressions.items():
-        if found := re.search(rf"(?m)(?<=[:-] ){value}$", text):
-            text = text[: found.start()] + expression + text[found.end() :]
-    return text
-
-
-def _keys(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from _keys(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _keys(inner)
+# ---- workflow, .gitignore
 
 
 _SAME_NAME = {
@@ -539,11 +430,6 @@ def _field(name: str, value: Any, *, block: bool) -> str:
 def _in_one_line(value: Any) -> str:
     text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=10_000, default_flow_style=True)
     return text.removesuffix("...\n").rstrip("\n")
-
-
-def _yaml(value: Any) -> str:
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110, default_flow_style=False)
-    return text
 
 
 def described(files: Iterable[File]) -> list[str]:

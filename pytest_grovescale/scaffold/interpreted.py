@@ -26,7 +26,6 @@ from .deployment import (
     Flag,
     container,
     environment,
-    images,
     kept_arguments,
     local,
     only_address,
@@ -34,9 +33,9 @@ from .deployment import (
     port_value,
     probe_path,
     readiness_url,
-    starts,
     words_of,
 )
+from .dockerfile import images, starts
 from .facts import Facts
 from .kopf import START_HTTP_SERVER, imported, kopf_program, python_reconciles, requirements_of
 from .program import Program

@@ -27,7 +27,7 @@ from ..scenario.running_phase import idle_twin_name
 from ..storage import MB
 from ..suggestions import with_all
 from ..workload import template
-from . import test_code
+from . import misspelt_names, test_code
 from .clusters import planned
 from .stash_keys import BUDGET
 from .test_code import NamedInCode
@@ -165,7 +165,7 @@ def _late_milestones(item: pytest.Function) -> Iterator[str]:
 
 
 def _misspelt(item: pytest.Function) -> Iterator[str]:
-    for one in test_code.misspelt(item):
+    for one in misspelt_names.misspelt(item):
         place = one.where.removeprefix(f"{item.config.rootpath}{os.sep}")
         yield f"{place}: {one.text} does not exist\n  → {with_all(one.name, sorted(one.known), what='There are')}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_grovescale.session import test_code
+from pytest_grovescale.session import misspelt_names, test_code
 
 TESTS = """
 import pytest
@@ -151,10 +151,10 @@ def test_sound(scale):
 
 def test_misspelt_names_of_the_api_are_found_without_a_run(pytester: pytest.Pytester) -> None:
     items = {item.name: item for item in pytester.getitems(MISSPELT) if isinstance(item, pytest.Function)}
-    found = test_code.misspelt(items["test_it"])
+    found = misspelt_names.misspelt(items["test_it"])
     assert sorted(one.name for one in found) == [
         "NoopWrite", "aply", "cont", "milestones", "selectr", "timeot", "workloads",
     ]  # fmt: skip
     assert {one.name: one.where.rpartition(":")[2] for one in found}["selectr"] == "7"
-    assert test_code.misspelt(items["test_right"]) == []
-    assert test_code.misspelt(items["test_sound"]) == []
+    assert misspelt_names.misspelt(items["test_right"]) == []
+    assert misspelt_names.misspelt(items["test_sound"]) == []
