@@ -148,12 +148,14 @@ def _workload(file: Path, parameters: Mapping[str, Any]) -> list[str]:
     from ..operator.manifests import Manifest
     from ..workload import template
 
-    needed = template.parameters(str(file.absolute()))
-    own = {name: value for name, value in parameters.items() if name in needed}
+    source = str(file.absolute())
+    known = template.parameters(source)
+    own = {name: value for name, value in parameters.items() if name in known}
     try:
-        rendered = template.render(str(file.absolute()), own, namespace="default", run_id="check", labelled=False)
+        rendered = template.render(source, own, namespace="default", run_id="check", labelled=False)
     except template.MissingParameter:
-        return [f"(syntax only; give the values that it needs by --param: {', '.join(sorted(needed - own.keys()))})"]
+        needed = sorted(template.without_default(source) - own.keys())
+        return [f"(syntax only; give the values that it needs by --param: {', '.join(needed)})"]
     found = [Manifest(obj, f"{file} (rendered):1") for obj in rendered.objects]
     if wrong := list(manifests.errors(found)):
         raise wrong[0]

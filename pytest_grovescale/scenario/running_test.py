@@ -312,6 +312,8 @@ class RunningTest:
         if self.operator is None:
             return []
         lines = self.operator.tail(TAIL_LINES)
+        if not lines:
+            return ["the operator's log is empty"]
         self.recorder.lines(f"log:{self.operator.process}", lines)
         return [f"last {len(lines)} lines of the operator's log:", *(f"  {line}" for line in lines)]
 

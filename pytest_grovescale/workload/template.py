@@ -14,6 +14,7 @@ from typing import Any
 
 import jinja2
 import jinja2.meta
+import jinja2.nodes
 import msgspec
 
 from .. import resources
@@ -94,6 +95,12 @@ def parameters(template: str, *, base: resources.Folders | None = None) -> set[s
     return _parameters(_environment(path), path)
 
 
+def without_default(template: str) -> set[str]:
+    """Return the names of a template's parameters that have no default. Raises DefinitionError as `check`."""
+    path = resources.find(FOLDER, template)
+    return _parameters(_environment(path), path, skip_defaults=True)
+
+
 def _environment(path: Path) -> jinja2.Environment:
     return jinja2.Environment(
         undefined=jinja2.StrictUndefined,
@@ -103,8 +110,11 @@ def _environment(path: Path) -> jinja2.Environment:
     )
 
 
-def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:
-    """Return every variable that the template, or one that it includes by a fixed name, reads."""
+def _parameters(environment: jinja2.Environment, path: Path, *, skip_defaults: bool = False) -> set[str]:
+    """Return every variable that the template, or one that it includes by a fixed name, reads.
+
+    ``skip_defaults``: without those that are read with a default, ``{{ replicas | default(500) }}``.
+    """
     found: set[str] = set()
     waiting, seen = [path.name], {path.name}
     while waiting:
@@ -121,6 +131,10 @@ def _parameters(environment: jinja2.Environment, path: Path) -> set[str]:
             raise DefinitionError(f"{path}:1: includes {error.name}, which is not in {path.parent}") from error
         except UnicodeDecodeError as error:
             raise DefinitionError(f"{path.parent / name}:1: cannot be read: {error}") from error
+        if skip_defaults:
+            for read in tree.find_all(jinja2.nodes.Filter):
+                if read.name in ("default", "d"):
+                    read.node = jinja2.nodes.Const(None)
         found |= jinja2.meta.find_undeclared_variables(tree)
         included = {other for other in jinja2.meta.find_referenced_templates(tree) if other}
         waiting += included - seen

@@ -11,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.errors import DefinitionError
+from pytest_grovescale.workload import template
 from pytest_grovescale.workload.template import RUN_LABEL, Rendered, render
 from tests.golden import masked
 
@@ -91,6 +92,15 @@ def test_parameters_of_included_templates_are_known(tmp_path: Path) -> None:
     assert obj["data"] == {"x": "sea"}
     error = refusal(tmp_path, text)
     assert "'deep' is undefined" in error.message
+
+
+def test_parameters_with_a_default_are_not_needed(tmp_path: Path) -> None:
+    file = tmp_path / "pods.yaml.j2"
+    file.write_text(
+        "{% set pods = pods | default(3) %}{% for i in range(pods) %}{{ name | default(i) | upper }}{{ kind }}{% endfor %}"
+    )
+    assert template.parameters(str(file)) == {"pods", "name", "kind"}
+    assert template.without_default(str(file)) == {"kind"}
 
 
 @pytest.mark.parametrize(
