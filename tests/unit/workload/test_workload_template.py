@@ -97,7 +97,8 @@ def test_parameters_of_included_templates_are_known(tmp_path: Path) -> None:
 def test_parameters_with_a_default_are_not_needed(tmp_path: Path) -> None:
     file = tmp_path / "pods.yaml.j2"
     file.write_text(
-        "{% set pods = pods | default(3) %}{% for i in range(pods) %}{{ name | default(i) | upper }}{{ kind }}{% endfor %}"
+        "{% set pods = pods | default(3) %}"
+        "{% for i in range(pods) %}{{ name | default(i) | upper }}{{ kind }}{% endfor %}"
     )
     assert template.parameters(str(file)) == {"pods", "name", "kind"}
     assert template.without_default(str(file)) == {"kind"}
