@@ -9,8 +9,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from pytest_grovescale.analysis.result import Result
 from pytest_grovescale.cluster import commands, handle, state
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.cluster.kind import bootstrap
@@ -32,6 +34,21 @@ GRACE_S = 50
 PROXY = "http://127.0.0.1:9"
 SIMULATED = f"grovescale.io/cluster={NAME}"
 REAL = "!grovescale.io/pool"
+
+
+FAULTED = """
+from pytest_grovescale import conditions
+
+def test_under_faults(scale):
+    pcs = scale.workload("pcs.yaml.j2", replicas=10, pods_per_replica=2)
+    with scale.faults(conflict=0.1, throttled=0.03, error=0.05, lost_answer=0.05, watch_cut=0.02):
+        with scale.phase("deploy", timeout="2m") as deploy:
+            deploy.milestone("pods-ready", conditions.count("pods", 20, ready=True))
+            pcs.apply()
+        with scale.phase("delete", timeout="2m") as delete:
+            delete.milestone("gone", conditions.gone(pcs))
+            pcs.delete()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +217,25 @@ def test_cluster_is_reported_of_and_can_be_joined(cluster: Cluster) -> None:
     assert joined.container == cluster.container
     joined.release()
     assert kind_clusters.containers(NAME) == [container(cluster)]
+
+
+def test_api_faults_meet_an_operator_on_its_way_to_the_node(cluster: Cluster, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(FAULTED)
+    shown = pytester.runpytest_subprocess(
+        "--grovescale",
+        f"--grovescale-cluster={cluster.name}",
+        "--grovescale-operator=reference",
+        "--grovescale-findings=fail",
+        "-p",
+        "no:cacheprovider",
+    )
+    shown.assert_outcomes(passed=1)
+    result = msgspec.json.decode((pytester.path / "reports/latest/result.json").read_bytes(), type=Result)
+    deploy = result.tests[0].phases[0]
+    assert deploy.faults is not None
+    assert deploy.faults.total > 0
+    # Answered by the proxy: the log of the API server in the node has none of them.
+    assert not any(row.code in (429, 500, 503) and row.identity == "operator" for row in deploy.api)
 
 
 def test_what_a_run_left_would_be_seen(cluster: Cluster) -> None:
