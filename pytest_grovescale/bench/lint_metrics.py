@@ -25,7 +25,7 @@ from .. import __version__, redaction
 from ..analysis.metrics.snapshot import Surface, surface_of
 from ..checks import budgets, snapshot_checks
 from ..checks.metrics import lint as syntax
-from ..checks.metrics.difference import difference
+from ..checks.metrics.difference import difference, in_one_process
 from ..checks.metrics.families import Problem, Rule
 from ..checks.metrics.lint import LintRules, lint
 from ..checks.run import unknown
@@ -195,7 +195,7 @@ class LintWanted(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     """URL, file, or ``-``."""
     against: str = ""
-    """The endpoint before a change, available without credentials; empty: no comparison."""
+    """The endpoint before a change, or a moment ago, available without credentials; empty: no comparison."""
     budgets: str = ""
     """A file of checks like ``budgets.yaml``, of any tests; empty: none."""
     rules: LintRules = LintRules()
@@ -217,6 +217,8 @@ def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
     _refuse_unknown(wanted.rules, surface)
     # The token is sent to the endpoint only.
     before = read_source(wanted.against, Credentials(), wanted.timeout_s)[0] if wanted.against else None
+    if before is not None:
+        faults = [*faults, *in_one_process(before, surface)]
     found = report.Found(
         lint=lint(surface, wanted.rules, syntax=faults, now_s=time.time() if "://" in wanted.source else None),
         against=difference(before, surface) if before is not None else None,

@@ -17,7 +17,9 @@ def add(commands: Any) -> None:
         description="Names, labels, duplicates of built-ins, buckets. Exit code 1: faults; 3: no readable answer.",
     )
     lint.add_argument("source", metavar="URL|FILE|-", help="an endpoint, a saved answer of one, or standard input")
-    lint.add_argument("--against", default="", metavar="FILE", help="the same before a change: show what differs")
+    lint.add_argument(
+        "--against", default="", metavar="FILE", help="the same before a change, or a moment ago: show what differs"
+    )
     lint.add_argument("--budgets", default="", metavar="FILE", help="checks as in a test's budgets.yaml; see there")
     lint.add_argument("--max-series", type=_number, metavar="N", help="fail where its own families have more")
     lint.add_argument(

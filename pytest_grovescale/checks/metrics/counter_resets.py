@@ -13,7 +13,7 @@ from ..run import Run
 from .target import TargetCheck
 
 _SHOWN = 5
-_UNDER_WAY = "_active_seconds"
+UNDER_WAY = "_active_seconds"
 """End of the names of Micrometer's `LongTaskTimer`: a summary of what is under way, whose sum falls when it ends
 (docs.micrometer.io/micrometer/reference/concepts/long-task-timers.html). Not the operator's to mend."""
 
@@ -39,7 +39,7 @@ class CounterResets(TargetCheck, tag="counter_resets", frozen=True, kw_only=True
         restarted = restarts(target)
         by_scrape: dict[tuple[int, str], list[Reset]] = defaultdict(list)
         for reset in resets(target):
-            explained = reset.family.endswith(_UNDER_WAY) or any(
+            explained = reset.family.endswith(UNDER_WAY) or any(
                 reset.since < restart <= reset.scrape for restart in restarted
             )
             if not explained:

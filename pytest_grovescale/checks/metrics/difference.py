@@ -1,21 +1,33 @@
-"""What a change adds to a metrics endpoint and removes from it: two responses, before and after."""
+"""What a change adds to a metrics endpoint and removes from it: two responses, before and after.
+
+Two responses of one process show more: what counts and falls, and labels whose values never come again.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from ...analysis.metrics.counters import PROCESS_START, resets
+from ...analysis.metrics.history import TargetHistory
 from ...analysis.metrics.snapshot import Surface
 from ...exposition.families import MetricType, Series, text
-from .families import Served, served
+from ...recording.records import Scraped
+from .counter_resets import UNDER_WAY
+from .families import Problem, Served, served, written
+from .labels import UNBOUNDED, shape_of
 
 # client-go's label for the server that a request went to. On a loopback address its port differs in each run of a test,
 # which means nothing.
 _HOST = "host"
 _LOOPBACK_PORT = re.compile(r"^(localhost|127(?:\.\d+){3}|\[::1\]):\d+$")
+
+
+_SEVERAL = 3
+"""Values of a label that may all be replaced by chance where there are fewer."""
 
 
 class FamilyDifference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,6 +77,44 @@ def difference(before: Surface, after: Surface) -> Difference:
         series_removed=sum(len(family.series_removed) for family in families),
         families=families,
     )
+
+
+def in_one_process(before: Surface, after: Surface) -> Iterator[Problem]:
+    """Yield what is wrong with families of its own by two responses of one process; nothing for another process's."""
+    start = before.samples.get(PROCESS_START)
+    if start is None or start != after.samples.get(PROCESS_START):
+        return
+    old = _by_name(before)
+    own = {name: family for name, family in _by_name(after).items() if name in old and not family.of_library}
+    for name, family in own.items():
+        type_before = old[name].family.type
+        if type_before != family.family.type:
+            says = f"it was a {type_before} a moment ago, and is a {family.family.type}"
+            yield Problem(family=name, rule="type", says=says, fix="register it once, with one type")
+        yield from _replaced(old[name], family)
+    history = TargetHistory(after.target)
+    for at, one in enumerate((before, after)):
+        history.feed(Scraped(at=at, target=one.target, samples=one.samples, families=one.families), "")
+    fell = {reset.family: reset for reset in reversed([*resets(history)]) if not reset.family.endswith(UNDER_WAY)}
+    for name in own.keys() & fell.keys():
+        reset = fell[name]
+        says = f"it counts, and fell from {reset.before:g} to {reset.after:g} in a process that went on"
+        fix = "never set or delete what counts, or make it a gauge"
+        yield Problem(family=name, rule="value", says=says, series=reset.series, fix=fix)
+
+
+def _replaced(old: Served, new: Served) -> Iterator[Problem]:
+    """Yield a label whose values are all other ones than before, where that was no event of its own."""
+    before = old.own_labels()
+    for label, values in new.own_labels().items():
+        gone = before.get(label, {})
+        if not gone or not values.keys().isdisjoint(gone):
+            continue
+        if len(values) >= _SEVERAL or label in UNBOUNDED or shape_of([*gone, *values]) is not None:
+            says = f"no value of {label} is one that it had a moment ago: {next(iter(gone))}"
+            fix = f"take the label {label} away: its values never come again"
+            one = written(next(iter(values.values())))
+            yield Problem(family=new.name, rule="unbounded-values", says=says, series=one, fix=fix)
 
 
 def _by_name(surface: Surface) -> Mapping[str, Served]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.difference import FamilyDifference, difference
+from pytest_grovescale.checks.metrics.difference import FamilyDifference, difference, in_one_process
 from pytest_grovescale.checks.metrics.lint import LintRules, lint
 from pytest_grovescale.report.lint import Found, text
 
@@ -84,6 +85,52 @@ def test_another_loopback_port_of_a_host_is_no_new_series() -> None:
         assert difference(surface(requests(before)), surface(requests(after))).families
     named = (surface(family("up", "gauge", f'{{instance="127.0.0.1:{port}"}}')) for port in (8080, 9090))
     assert difference(*named).families
+
+
+def described(name: str, kind: str, *lines: str) -> str:
+    return "\n".join([f"# HELP {name} Help.", f"# TYPE {name} {kind}", *lines, ""])
+
+
+def revisions(*numbers: int) -> str:
+    return described("a_rollouts_total", "counter", *(f'a_rollouts_total{{part="r{one}"}} 1' for one in numbers))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rules"),
+    [
+        (described("a_total", "counter", "a_total 5"), described("a_total", "counter", "a_total 4"), ["value"]),
+        (described("a_total", "counter", "a_total 5"), described("a_total", "counter", "a_total 6"), []),
+        (described("a_things", "gauge", "a_things 5"), described("a_things", "gauge", "a_things 4"), []),
+        (described("go_total", "counter", "go_total 5"), described("go_total", "counter", "go_total 4"), []),
+        (
+            described("a_seconds", "histogram", 'a_seconds_bucket{le="1"} 5', 'a_seconds_bucket{le="+Inf"} 7'),
+            described("a_seconds", "histogram", 'a_seconds_bucket{le="1"} 4', 'a_seconds_bucket{le="+Inf"} 9'),
+            ["value"],
+        ),
+        (described("a_total", "counter", "a_total 5"), described("a_total", "gauge", "a_total 5"), ["type"]),
+        (
+            described("a_run_info", "gauge", 'a_run_info{seen="14:02:11"} 1'),
+            described("a_run_info", "gauge", 'a_run_info{seen="14:02:41"} 1'),
+            ["unbounded-values"],
+        ),
+        # Another leader is an event.
+        (
+            described("a_leader_info", "gauge", 'a_leader_info{replica="first"} 1'),
+            described("a_leader_info", "gauge", 'a_leader_info{replica="second"} 1'),
+            [],
+        ),
+        (revisions(1, 2, 3), revisions(4, 5, 6), ["unbounded-values"]),
+        (revisions(1, 2, 3), revisions(3, 4, 5), []),
+    ],
+)
+def test_two_responses_of_one_process(before: str, after: str, rules: list[str]) -> None:
+    started = described("process_start_time_seconds", "gauge", "process_start_time_seconds {}")
+    old, new, other = (
+        surface(text + started.format(at)) for text, at in ((before, 1e9), (after, 1e9), (after, 1e9 + 60))
+    )
+    assert [problem.rule for problem in in_one_process(old, new)] == rules
+    assert list(in_one_process(old, other)) == []
+    assert list(in_one_process(surface(before), surface(after))) == []
 
 
 TEXTS = st.lists(
