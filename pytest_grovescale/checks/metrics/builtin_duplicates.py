@@ -95,7 +95,8 @@ _SAYINGS = (
     _saying(r"is_leader|leader|leader_election_status", "g", "leader_election_master_status"),
     _saying(r"goroutines", "g", "go_goroutines"),
     _saying(r"cpu_seconds_total", "c", "process_cpu_seconds_total"),
-    _saying(r"(?:resident_memory|rss|memory)_bytes", "g", "process_resident_memory_bytes"),
+    _saying(r"(?:resident_memory|rss|memory(?:_usage|_used)?)_bytes", "g", "process_resident_memory_bytes"),
+    _saying(r"open_(?:fds|files|file_descriptors)", "g", "process_open_fds"),
     _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", _START),
 )
 """The first that matches counts."""

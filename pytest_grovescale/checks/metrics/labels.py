@@ -149,7 +149,7 @@ UNBOUNDED = (
     *("uid", "id", "uuid", "request_id", "trace_id", "span_id", "session_id", "container_id", "run_id"),
     *("resource_version", "path", "url", "uri", "message", "msg", "error", "err", "error_message", "stack"),
     *("ip", "pod_ip", "address", "remote_addr", "user", "username", "email", "timestamp"),
-    *("ref", "object_ref", "namespaced_name", "user_agent", "query", "pid"),
+    *("item", "entity", "ref", "object_ref", "namespaced_name", "user_agent", "query", "pid"),
     *("uptime", "now", "heartbeat", "last_seen"),
 )
 """Names of unbounded labels: their values grow with objects, requests or time."""
@@ -159,7 +159,7 @@ _OF_OBJECTS = frozenset({"pod", "pod_name", "name", "object", "object_name", "re
 
 _OF_ANYTHING = frozenset(
     {"name", "key", "id", "path", "url", "uri", "ip", "address", "remote_addr", "error", "err", "user", "object"}
-    | {"ref", "query", "pid"}
+    | {"ref", "query", "pid", "item", "entity"}
 )
 """Those of `UNBOUNDED` that may as well mean a part of the program: a few values under them that are no identifiers are
 worth a look."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 
 import msgspec
 
@@ -71,7 +72,7 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = (), now_s: float | None = None) -> Lint:
-    """Return what is wrong with an endpoint; ``syntax`` are faults that `read` found, ``now_s`` as there.
+    """Return what is wrong with an endpoint; ``syntax`` are faults that are known, as from `read`, ``now_s`` as there.
 
     Families that a library brought are counted, and checked only for what was added to them.
     """
@@ -178,10 +179,28 @@ def _of_itself(
         return None
     if not exposition.families or any(fault.rule == "syntax" for fault in faults):
         return None
+    ended = _with_end(body, content_type, limits, now_s, quoted=quoted)
+    if ended is not None and len(ended[1]) <= len(faults):
+        return ended
     if refused:
         return exposition, [*refused, *faults]
     says = f"the body is {_FORMATS[form]}, and its Content-Type says {content_type.partition(';')[0].strip()}"
     return exposition, [_refused("transport", refusals.Refusal(says, f"serve {_CONTENT_TYPES[form]}")), *faults]
+
+
+def _with_end(
+    body: bytes, content_type: str, limits: Limits | None, now_s: float | None, *, quoted: bool
+) -> tuple[Exposition, list[Problem]] | None:
+    """Return what OpenMetrics says that lacks its end, and what is wrong with it; None where it is no OpenMetrics."""
+    try:
+        if format_of(body, content_type) != "openmetrics":
+            return None
+        exposition, faults = _readable(body + b"# EOF\n", content_type, limits, now_s, quoted=quoted)
+    except ExpositionError:
+        return None
+    says = "it does not end in '# EOF', so that no reader can tell whether it is whole"
+    missing = refusals.Refusal(says, "write '# EOF' as its last line: Prometheus refuses the whole response")
+    return exposition, [_refused("syntax", missing), *faults]
 
 
 def _readable(
@@ -267,13 +286,14 @@ def _with_totals(exposition: Exposition, texts: Sequence[tuple[int, str]]) -> tu
 
 
 def _native(exposition: Exposition) -> Iterator[Problem]:
-    """Yield families with a native histogram that Prometheus refuses, the first of each."""
+    """Yield families with a native histogram that Prometheus refuses or that contradicts itself, the first of each."""
     said: set[str] = set()
-    for one, refusal in refusals.of_native(exposition.native):
+    sums = ((one, wrong) for one, native in exposition.native.items() for wrong in values.of_native(native))
+    for one, (says, fix) in chain(refusals.of_native(exposition.native), sums):
         family = parse(one).name
         if family not in said:
             said.add(family)
-            yield Problem(family=family, rule="inconsistent", says=refusal.says, series=one, fix=refusal.fix)
+            yield Problem(family=family, rule="inconsistent", says=says, series=one, fix=fix)
 
 
 def _created(exposition: Exposition, now_s: float | None) -> Iterator[Problem]:

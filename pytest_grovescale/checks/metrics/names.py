@@ -51,11 +51,18 @@ _PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|
 _NUMBERED_WORDS = re.compile(r"\b0 ?[=:] ?\w+.*\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+", re.DOTALL)
 """Numbers that stand for words in a help text: 0=pending, 1=running, 2=failed."""
 
+_OF_SCRAPES = re.compile(
+    r"up|ALERTS(?:_FOR_STATE)?|scrape_(?:duration_seconds|samples_scraped|samples_post_metric_relabeling|series_added"
+    r"|timeout_seconds|sample_limit|body_size_bytes)"
+)
+"""Series that Prometheus writes itself: https://prometheus.io/docs/concepts/jobs_instances/."""
+
 _NOW = re.compile(
     r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
 )
 _SO_FAR = re.compile(
-    r"\b(?:cumulative (?:number|count)|(?:number|count) of .*\b(?:since (?:the )?(?:start|boot)|so far|ever)\b)",
+    r"\b(?:cumulative (?:number|count)|(?:number|count) of (?!\w*(?:seconds|minutes|hours|days)\b).*"
+    r"\b(?:since (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?|so far|ever)\b)",
     re.IGNORECASE,
 )
 
@@ -261,8 +268,16 @@ def _empty_words(family: Served) -> Iterator[Problem]:
 
 
 def _prefix(family: Served) -> Iterator[Problem]:
-    """Yield a name of one word; https://prometheus.io/docs/practices/naming/: it begins with what it is of."""
-    if "_" not in family.name.removesuffix("_total") and CLASSIC_NAME.fullmatch(family.name) and ":" not in family.name:
+    """Yield a name that Prometheus' own series have, or one of one word: it begins with what it is of.
+
+    https://prometheus.io/docs/practices/naming/.
+    """
+    if _OF_SCRAPES.fullmatch(family.name):
+        says = "Prometheus writes series of this name about each target itself"
+        yield _problem(family, "builtin-collision", says, f"name it <program>_{family.name.lower()}")
+    elif (
+        "_" not in family.name.removesuffix("_total") and CLASSIC_NAME.fullmatch(family.name) and ":" not in family.name
+    ):
         yield _problem(
             family, "prefix", "its name does not begin with what it is of", f"name it <program>_{family.name}"
         )

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from ...exposition.families import Series
+from ...exposition.families import NativeHistogram, Series
 from .families import Problem, Rule, Served, number, written
 from .names import COUNTS
 from .units import unit_in
@@ -22,6 +22,11 @@ LabelSet = tuple[tuple[str, str], ...]
 
 _SLACK = 1e-6
 """Of a sum, relative: floating-point additions."""
+
+_EXPONENTIAL = range(-4, 9)
+"""Schemas of native histograms whose buckets grow by a factor."""
+
+_LARGEST_EXPONENT = 1024
 
 _PERCENT = 2.0
 """A ratio from here on is taken for percent: an overcommitment may be somewhat above 1."""
@@ -39,6 +44,9 @@ _DURATION = re.compile(
     r"(?:duration|latency|elapsed|delay|wait(?:ing)?|response|processing|request|reconcile)(?:_time)?_seconds$"
 )
 """The end of the name of what something took."""
+
+_SPAN = re.compile(r"_(?:age|ago|uptime|lag|ttl|remaining|left|interval|timeout|backoff|staleness)(?:_\w+)?_seconds$")
+"""The name of a time from one moment to another, which may well be longer than a year."""
 
 _SHARE = re.compile(r"(?:hits?|miss(?:es)?|success(?:ful)?|errors?|failures?|availability)_ratio$")
 """The end of the name of a part of a whole, which is never more than that."""
@@ -149,6 +157,13 @@ def _by_labels(family: Served, suffix: str, without: str = "") -> dict[LabelSet,
     return found
 
 
+def _without(family: Served, suffix: str, label: str, fix: str) -> Iterator[tuple[str, str, str]]:
+    """Yield a sample without the label by which its type has several samples."""
+    for one in family.series:
+        if one.name == family.name + suffix and label not in one.labels:
+            yield f"a sample of a {family.family.type} has no {label}", written(one), fix
+
+
 def _single(series: list[Series] | None, samples: Mapping[str, float]) -> float | None:
     return samples.get(written(series[0])) if series else None
 
@@ -160,6 +175,7 @@ def _histogram(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[s
     buckets = _by_labels(family, "_bucket", "le")
     sums, counts = _by_labels(family, "_sum"), _by_labels(family, "_count")
     layouts: dict[tuple[str, ...], Series] = {}
+    yield from _without(family, "_bucket", "le", _CLIENT)
     for labels in {**buckets, **counts, **sums}:
         some = (buckets.get(labels) or counts.get(labels) or sums[labels])[0]
         example = written(some)
@@ -218,6 +234,29 @@ def _of_label_set(
         yield from _sum_fits(sorted(by_bound.items()), count, total, example)
 
 
+def of_native(one: NativeHistogram) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the sum of a native histogram, and how to mend it.
+
+    Buckets as in https://prometheus.io/docs/specs/native_histograms/#bucket-boundaries-and-schemas. Of negative
+    observations and of bounds of its own nothing is said.
+    """
+    total = float(one.sum)
+    if one.negative or one.schema not in _EXPONENTIAL or not math.isfinite(total):
+        return
+    buckets = [(max(one.zero_threshold, math.ulp(0.0)), one.zero_count)]
+    for index, count in sorted(one.positive.items()):
+        below = buckets[-1][1]
+        low, high = (_bound(step, one.schema) for step in (index - 1, index))
+        buckets += [(low, below), (high, below + count)]
+    yield from ((says, fix) for says, _, fix in _sum_fits(buckets, one.count, total, ""))
+
+
+def _bound(index: int, schema: int) -> float:
+    """Return the upper bound of an exponential bucket; ∞ where it is larger than a number can be."""
+    exponent = index * 2.0**-schema
+    return 2.0**exponent if exponent < _LARGEST_EXPONENT else math.inf
+
+
 def _sum_fits(
     buckets: list[tuple[float, float]], count: float, total: float, example: str
 ) -> Iterator[tuple[str, str, str]]:
@@ -244,6 +283,7 @@ def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
     quantiles = _by_labels(family, "", "quantile")
     counts, sums = _by_labels(family, "_count"), _by_labels(family, "_sum")
     fix = "use a client library's summary, or a histogram"
+    yield from _without(family, "", "quantile", fix)
     layouts: dict[tuple[str, ...], str] = {}
     for labels in {**quantiles, **counts, **sums}:
         example = written((quantiles.get(labels) or counts.get(labels) or sums[labels])[0])
@@ -334,6 +374,9 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         elif _DURATION.search(name) and not (0 <= value <= _LONGEST_S):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
+        elif _SPAN.search(name) and value >= FIRST_S:
+            says = f"{value:.4g} s are more than thirty years: it is a time since 1970"
+            yield says, example, "subtract it from the time now, or name it …_timestamp_seconds"
         elif _PAST.search(name) and now_s + _DAY_S < value < LATEST_S:
             yield f"a time of {value:.4g} s has not come yet", example, "set it to when it happened"
         elif _A_TIME.search(name) and 1 < value < FIRST_S:

@@ -44,13 +44,16 @@ TYPES: tuple[MetricType, ...] = ("counter", "gauge", "histogram", "summary", "un
         (family("x_seconds", "summary", '{quantile="1"}', "x_seconds_sum", "x_seconds_count"), []),
         (
             family("x_seconds", "summary", '{le="1"}', 'x_seconds_sum{le="1"}', 'x_seconds_count{le="1"}'),
-            ["reserved-suffix"],
+            ["reserved-suffix", "inconsistent"],
         ),
         (family("x_last_timestamp_seconds", "gauge"), []),
         (
             family("x_timestamp_seconds", "summary", "x_timestamp_seconds_sum", "x_timestamp_seconds_count"),
             ["reserved-suffix"],
         ),
+        (family("up", "gauge"), ["builtin-collision"]),
+        (family("scrape_duration_seconds", "gauge"), ["builtin-collision"]),
+        (family("x_up", "gauge"), []),
         (family("x_gauge", "gauge"), ["type-in-name"]),
         (family("x_counter_total", "counter"), ["type-in-name"]),
         (family("x_summary_seconds", "gauge"), ["type-in-name"]),

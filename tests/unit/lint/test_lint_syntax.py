@@ -82,6 +82,15 @@ def test_a_body_in_another_format_than_its_header_says_is_read_and_reported() ->
         lint.read(HEAD_PROTOBUF.read_bytes()[:-100], PROTOBUF, now_s=1.79e9)
 
 
+def test_openmetrics_without_its_end_is_not_taken_for_the_text_format() -> None:
+    body = b"# TYPE x counter\n# HELP x Help.\nx_total 4\n# TYPE y gauge\n# HELP y Help.\ny -1\n"
+    found, faults = lint.read(body, OPENMETRICS, now_s=1.79e9)
+    assert [fault.rule for fault in faults] == ["syntax"]
+    assert found == Reader().read(body + b"# EOF\n", OPENMETRICS)
+    text = body.replace(b" x ", b" x_total ")
+    assert [fault.rule for fault in lint.read(text, OPENMETRICS, now_s=1.79e9)[1]] == ["transport"]
+
+
 def test_a_counters_sample_without_its_suffix_is_read_as_the_familys() -> None:
     body = b'# TYPE x counter\nx{a="1"} 4\nx{a="2"} 5\n# EOF\n'
     found, faults = lint.read(body, OPENMETRICS)
@@ -105,19 +114,25 @@ def test_times_of_creation_are_seconds(created: str, wrong: bool) -> None:
 @pytest.mark.parametrize(
     ("count", "schema", "total", "wrong"),
     [
-        (3, 3, 1.0, False),
-        (4, 3, 1.0, True),
-        (2, 3, 1.0, True),
+        (3, 3, 2.9, False),
+        (4, 3, 2.9, True),
+        (2, 3, 2.9, True),
         (4, 3, math.nan, False),
         (2, 3, math.nan, True),
+        (3, -4, 2.9, False),
+        (3, -53, 2.9, False),
+        (3, -5, 2.9, True),
+        (3, 12, 2.9, True),
+        (3, 3, 2900.0, True),
+        (3, 3, 2.7, True),
         (3, -4, 1.0, False),
-        (3, -53, 1.0, False),
-        (3, -5, 1.0, True),
-        (3, 12, 1.0, True),
+        (3, -4, 3.1, True),
     ],
 )
-def test_native_histograms_that_prometheus_refuses(count: int, schema: int, total: float, wrong: bool) -> None:
-    """Of three observations in buckets; those of NaN are in the count alone."""
+def test_native_histograms_that_are_refused_or_contradict_themselves(
+    count: int, schema: int, total: float, wrong: bool
+) -> None:
+    """Of three observations in the bucket up to 1; those of NaN are in the count alone."""
     content = (number(1, count), pb.double(2, total), pb.zigzag(5, schema), pb.span(12, 0, 1), pb.zigzag(13, 3))
     body = pb.family("h_seconds", pb.HISTOGRAM, [pb.histogram(*content)])
     faults = lint.read(body, PROTOBUF, now_s=1.79e9)[1]

@@ -40,6 +40,7 @@ def test_a_sound_histogram_has_no_fault() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
+        {"high": "x_seconds_bucket 4"},
         {"sum": None},
         {"count": None},
         {"low": None, "high": None, "inf": None},
@@ -86,6 +87,7 @@ WHOLE = ('x_seconds{quantile="0.5"} 1', 'x_seconds{quantile="0.9"} 2', "x_second
         (summary('x_seconds{quantile="50"} 1', *WHOLE[2:]), True),
         (summary(*WHOLE[:2], "x_seconds_sum 7"), True),
         (summary(*WHOLE[:3], "x_seconds_count 5.5"), True),
+        (summary("x_seconds 1", *WHOLE), True),
     ],
 )
 def test_summaries(text: str, wrong: bool) -> None:
@@ -123,6 +125,10 @@ def test_summaries(text: str, wrong: bool) -> None:
         ("x_progress", "gauge", "-4", False),
         ("x_sync_seconds", "gauge", "1.79e12", True),
         ("x_start_time_seconds", "gauge", "0", True),
+        ("x_uptime_seconds", "gauge", "1.79e9", True),
+        ("x_lag_seconds", "gauge", "1.79e9", True),
+        ("x_uptime_seconds", "gauge", "9e7", False),
+        ("x_remaining_time_seconds", "gauge", "1.79e9", True),
     ],
 )
 def test_values_fit_their_type_and_name(name: str, kind: str, value: str, wrong: bool) -> None:
