@@ -51,7 +51,7 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
             continue
         for owner in lives:
             pods = [one for one in seen.children.get(owner.uid, ()) if one.resource == "pods"]
-            if len(pods) > _READY and any(seen.deleted_at(pod) for pod in pods):
+            if len(pods) > _READY and any(pod.deleted_at for pod in pods):
                 seconds = _without_ready(seen, pods, min(end, owner.marked_at or end))
                 if seconds is not None:
                     without[resource].append(seconds)
@@ -84,7 +84,7 @@ def _without_ready(seen: Observed, pods: Sequence[Life], end: int) -> float | No
             return (at - lost) / 1e9
         if number == 0 and step < 0 and most >= _READY:
             went = [one for moment, down, one in moments if down < 0 and at - _TOGETHER_NS < moment <= at]
-            by_operator = len(went) >= most and all(seen.deleted_at(one) for one in went)
+            by_operator = len(went) >= most and all(one.deleted_at for one in went)
             lost = at if by_operator else None
     return None
 
@@ -131,7 +131,7 @@ def _failed(seen: Observed) -> Iterator[Finding]:
         owner = seen.known.get(pod.owner or "")
         owners.update([owner.resource] if owner is not None else [])
         failed = next((event.at for event in pod.events if event.fields.get("status.phase") == "Failed"), None)
-        if failed is None or owner is None or failed + _FAILED_NS > end or not seen.made_by_operator(pod):
+        if failed is None or owner is None or failed + _FAILED_NS > end or not pod.made_by_operator:
             continue
         others = [one for one in seen.children[owner.uid] if one.resource == "pods"]
         replaced = any(failed <= other.begun for other in others)

@@ -90,14 +90,14 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
 
 def _left_parts(seen: Observed, parent: Life, children: Sequence[Life]) -> Iterator[tuple[Life, Life]]:
     """Yield (child, other) for each child that the operator deleted and another of its name that stayed."""
-    if not any(seen.deleted_at(child) for child in children):
+    if not any(child.deleted_at for child in children):
         return
-    own = [child for child in children if seen.made_by_operator(child)]
+    own = [child for child in children if child.made_by_operator]
     lives = Counter((child.resource, child.object) for child in own)
     until = parent.stays_until(seen.end)
-    stayed = [other for other in own if other.stays(until) and seen.deleted_at(other) is None]
+    stayed = [other for other in own if other.stays(until) and other.deleted_at is None]
     for child in own:
-        at = seen.deleted_at(child)
+        at = child.deleted_at
         if at is None or parent.deleting(at) or until - at < _LATER_NS or lives[child.resource, child.object] > 1:
             continue
         for other in stayed:
@@ -128,7 +128,7 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
     groups: dict[tuple[str, str], list[tuple[Life, Life]]] = defaultdict(list)
     for service in seen.lives.get("services", ()):
         owner = seen.known.get(service.owner or "")
-        if owner is not None and service.namespace in made and seen.made_by_operator(service):
+        if owner is not None and service.namespace in made and service.made_by_operator:
             groups[owner.resource, service.name.replace(owner.name, "")].append((service, owner))
     for (resource, _), found in sorted(groups.items()):
         if len(found) < _LEAST or any(service.object in updated for service, _ in found):
@@ -139,7 +139,7 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
             for pod in seen.below(owner)
             if pod.resource == "pods"
             and pod.ready is not None
-            and made[service.namespace] + _LATER_NS < pod.ready.at < (service.gone_at() or seen.end)
+            and made[service.namespace] + _LATER_NS < pod.ready.at < (service.gone_at or seen.end)
         ]
         if len(later) >= _LEAST:
             yield Found(
@@ -161,7 +161,7 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
     closed: list[tuple[Life, int]] = []
     for life in seen.lives.get(BUDGETS, ()):
         owner = seen.known.get(life.owner or "")
-        if owner is None or not seen.made_by_operator(life) or not life.exists(window.start):
+        if owner is None or not life.made_by_operator or not life.exists(window.start):
             continue
         numbers = life.numbers(window.end)
         expected, healthy, allowed = (numbers.get(f"status.{name}") for name in _BUDGET)
@@ -203,7 +203,7 @@ def _families(seen: Observed, window: Window) -> Iterator[_Family]:
         for life in owners:
             counts: Counter[str] = Counter()
             for child in seen.children.get(life.uid, ()):
-                if child.stays(window.end) and seen.made_by_operator(child):
+                if child.stays(window.end) and child.made_by_operator:
                     counts[child.resource] += 1
                 if child.changed_in(window.start, window.end):
                     unsettled.add(child.resource)

@@ -77,7 +77,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _made_again(seen)
     unowned: set[str] = set()
     for resource, lives in sorted(seen.lives.items()):
-        own = [life for life in lives if life.events[0].at >= applied and seen.made_by_operator(life)]
+        own = [life for life in lives if life.events[0].at >= applied and life.made_by_operator]
         gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
         who = {life.uid: deleters.get(life.key, deleters.get((resource, (life.namespace, "")), "")) for life in gone}
         collected = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
@@ -133,7 +133,7 @@ def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
         for life in sorted(lives, key=lambda one: one.begun):
             place = *life.object, life.owner
             owner = seen.known.get(life.owner or "")
-            if owner is None or owner.marked_at is None or not seen.made_by_operator(life):
+            if owner is None or owner.marked_at is None or not life.made_by_operator:
                 known.add(place)
                 continue
             if (place in known and _made_after(life, owner)) or _takes_a_place(seen, life, owner):
@@ -160,7 +160,7 @@ def _takes_a_place(seen: Observed, life: Life, owner: Life) -> bool:
         return False
     like = (other for other in seen.children.get(owner.uid, ()) if other.resource == life.resource)
     # What cleans up may come in several steps, none of which was there before.
-    gone = [other.gone_at() for other in like if other.begun < asked]
+    gone = [other.gone_at for other in like if other.begun < asked]
     return any(at is not None and asked <= at <= life.begun for at in gone)
 
 
@@ -204,7 +204,7 @@ def _deleters(seen: Observed) -> dict[tuple[str, ObjectId], str]:
 
 
 def _in_one_step(seen: Observed, life: Life) -> bool:
-    gone = life.gone_at()
+    gone = life.gone_at
     if gone is None or gone >= seen.end:
         return False
     step = bisect_right(seen.workload_changes, life.events[0].at)
@@ -274,7 +274,7 @@ def _spec_changes(owner: Life) -> list[int]:
 
 def _moved(life: Life, at: int, rolling: bool) -> bool:
     """Return whether an object went shortly before a moment; ``rolling``: or came, as what is new in a rollout."""
-    moments = (life.marked_at, life.gone_at(), *([life.begun] if rolling else []))
+    moments = (life.marked_at, life.gone_at, *([life.begun] if rolling else []))
     return any(moment is not None and at - _MOMENTS_NS < moment <= at for moment in moments)
 
 
@@ -302,7 +302,7 @@ def _replaced_beside(seen: Observed) -> Iterator[Finding]:
             if at is None or _in_one_step(seen, life) or _ended(life) or _lost_ready(life, at):
                 continue
             root = seen.line(life)[-1]
-            if root is life or not seen.made_by_operator(life):
+            if root is life or not life.made_by_operator:
                 continue
             if root.uid not in touched:
                 touched[root.uid] = _touched_at(seen, root)
@@ -330,7 +330,7 @@ def _replaced_beside(seen: Observed) -> Iterator[Finding]:
 
 def _deleted_for_another(seen: Observed, life: Life) -> int | None:
     """Return when the operator deleted an object in whose place it made another one, while their owner stayed."""
-    at, gone = seen.deleted_at(life), life.gone_at()
+    at, gone = life.deleted_at, life.gone_at
     # Of several that had its name, the last deletion is known.
     if at is None or gone is None or not life.begun < at < gone + _CAUSE_NS:
         return None
@@ -360,13 +360,13 @@ def _made_again(seen: Observed) -> Iterator[Finding]:
     for resource in sorted(_UPDATED & set(seen.lives)):
         again: list[Life] = []
         for life in seen.lives[resource]:
-            gone, at = life.gone_at(), _deleted_for_another(seen, life)
+            gone, at = life.gone_at, _deleted_for_another(seen, life)
             if gone is None or at is None or _in_one_step(seen, life):
                 continue
             after = (one for one in seen.of_name[life.key] if gone - _CAUSE_NS < one.begun < gone + _MOMENTS_NS)
             # What the test wanted gone and then back is another matter.
             after = (one for one in after if not seen.by_harness(at, one.begun))
-            if any(one.owner == life.owner and seen.made_by_operator(one) for one in after if one is not life):
+            if any(one.owner == life.owner and one.made_by_operator for one in after if one is not life):
                 again.append(life)
         if len(again) >= _LEAST_REWRITTEN:
             yield Found(

@@ -44,7 +44,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole:
         return
     for resource in sorted(seen.status_written & set(seen.lives)):
-        lives = [life for life in seen.lives[resource] if len(life.events) > _OBJECTS - 1 and seen.own_updates(life)]
+        lives = [life for life in seen.lives[resource] if len(life.events) > _OBJECTS - 1 and life.own_updates]
         yield from _flapping(seen, resource, lives)
         yield from _moved(seen, resource, lives)
         yield from _falling(seen, resource, lives)
@@ -122,11 +122,7 @@ def _reasons(seen: Observed, life: Life) -> list[int]:
         for event in life.events
         if event.difference is not None and any(path.startswith("metadata") for path in event.difference.paths)
     ]
-    found += [
-        one.completed
-        for one in seen.writes_by_object.get((life.resource, life.object), ())
-        if one.user != seen.operator and one.code != HTTPStatus.CREATED
-    ]
+    found += [one.completed for one in life.writes if one.user != seen.operator and one.code != HTTPStatus.CREATED]
     for pod in seen.below(life):
         before = ""
         for event in pod.events:
@@ -178,9 +174,7 @@ def _falls(seen: Observed, life: Life, kinds: Mapping[str, str], applied: int) -
 
 def _went(seen: Observed, kind: str, start: int, end: int) -> bool:
     """Return whether an object of a kind went, began to, or was changed by someone else in a time."""
-    if any(
-        start <= at <= end for life in seen.lives[kind] for at in (life.marked_at, life.gone_at()) if at is not None
-    ):
+    if any(start <= at <= end for life in seen.lives[kind] for at in (life.marked_at, life.gone_at) if at is not None):
         return True
     return any(
         one.resource == kind and one.code != HTTPStatus.CREATED and one.user != seen.operator

@@ -79,7 +79,7 @@ def _meanings(seen: Observed, verb: str, resource: str, begin: int, end: int) ->
     if verb == "create":
         moved = sum(begin <= life.begun < end for life in lives)
     else:
-        moved = sum(begin <= (life.gone_at() or 0) < end for life in lives)
+        moved = sum(begin <= (life.gone_at or 0) < end for life in lives)
     return {
         f"successful requests to {verb} {resource}": sum(one.changes for one in tried),
         f"requests to {verb} {resource}": len(tried),

@@ -40,7 +40,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             for event in life.events:
                 for path in event.exposed:
                     of_operator = (
-                        resource in seen.status_written if path.startswith("status") else seen.made_by_operator(life)
+                        resource in seen.status_written if path.startswith("status") else life.made_by_operator
                     )
                     if of_operator and event.at >= seen.begin:
                         fields[resource, path][life.uid] = life

@@ -97,17 +97,9 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
 
 def _first_act(seen: Observed, life: Life, span: Span) -> int | None:
     """Return when the operator first wrote an object, or made a child of it, in a phase."""
-    times = [
-        one.received
-        for one in seen.writes_by_object.get((life.resource, life.object), ())
-        if one.user == seen.operator and span.start <= one.received < span.end
-    ]
+    times = [one.received for one in life.writes if one.user == seen.operator and span.start <= one.received < span.end]
     for child in seen.below(life):
-        times += [
-            one.received
-            for one in seen.writes_by_object.get((child.resource, child.object), ())
-            if one.user == seen.operator and one.verb == "create"
-        ]
+        times += [one.received for one in child.writes if one.user == seen.operator and one.verb == "create"]
         times.append(child.begun)
     return min((at for at in times if at >= life.begun - 1_000_000_000), default=None)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen, Request
-from ..api_requests import category_of
+from ..api_requests import category_of, counted
 from ..audit_times import changes_object
 from ..phase_result import CpuResult, PhaseResult
 from ..recording_index import PhaseSpan
@@ -73,10 +75,10 @@ _NOTHING: Mapping[str, str | int] = MappingProxyType({})
 
 _STAMPS = frozenset({"time", "counter", "order", "bookkeeping"})
 
-_DELETION = "metadata.deletionTimestamp"
+_AT, _RECEIVED, _NUMBER = attrgetter("at"), attrgetter("received"), attrgetter("number")
 
 
-class Sent(NamedTuple):
+class Sent(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One request, times in ns of the recorder's clock."""
 
     received: int
@@ -109,23 +111,29 @@ class Sent(NamedTuple):
         return self.code >= 400
 
 
-def requests_read(requests: Sequence[Request], offset: Callable[[int], int]) -> list[Sent]:
-    """Return requests as rules read them. ``offset``: of the wall clock at a moment of the recorder's, ns."""
+def requests_read(requests: Iterable[Request], offset: Callable[[int], int] | None, begin: int, end: int) -> list[Sent]:
+    """Return the requests that were received in a time, its end left out, as rules read them.
+
+    ``offset``: of the wall clock at a moment of the recorder's, ns; None: always 0.
+    """
     # Few differ in these: what follows from them is worked out once for each.
     kinds: dict[tuple[str, str, str, str], tuple[str, Any, str]] = {}
     found: list[Sent] = []
-    for one in requests:
+    for number, one in enumerate(filter(counted, requests)):
+        moved = 0 if offset is None else offset(one.at)
+        received = one.received_wall - moved
+        if not begin <= received < end:
+            continue
         key = one.verb, one.group, one.resource, one.subresource
         if (kind := kinds.get(key)) is None:
             resource = one.qualified
             what = f"{one.verb} {resource}" + (f"/{one.subresource}" if one.subresource else "")
             kind = kinds[key] = resource, category_of(one), what
         resource, category, what = kind
-        moved = offset(one.at)
         namespace, name = one.namespace, one.name
         found.append(
             Sent(
-                one.received_wall - moved,
+                received,
                 one.completed_wall - moved,
                 one.user,
                 one.verb,
@@ -141,7 +149,7 @@ def requests_read(requests: Sequence[Request], offset: Callable[[int], int]) -> 
                 what,
                 (namespace, name),
                 one.message,
-                len(found),
+                number,
             )
         )
     return found
@@ -150,68 +158,64 @@ def requests_read(requests: Sequence[Request], offset: Callable[[int], int]) -> 
 class Received:
     """Requests in the order of the log, found by when they were received without a look at all of them."""
 
-    def __init__(self, sent: Sequence[Sent]) -> None:
-        self._sent = sent
-        times = [one.received for one in sent]
-        self._order = sorted(range(len(sent)), key=times.__getitem__)
-        self._times = sorted(times)
-
-    def __len__(self) -> int:
-        return len(self._sent)
+    def __init__(self, sent: Iterable[Sent]) -> None:
+        self._sent = sorted(sent, key=_RECEIVED)
+        self._times = [one.received for one in self._sent]
 
     def between(self, start: int, end: int) -> list[Sent]:
         """Return those that were received in a time, its end left out."""
         first, last = bisect.bisect_left(self._times, start), bisect.bisect_left(self._times, end)
-        return [self._sent[index] for index in sorted(self._order[first:last])]
+        return sorted(self._sent[first:last], key=_NUMBER)
 
     def count(self, start: int, end: int) -> int:
         """Return how many there are in a time."""
         return max(0, bisect.bisect_left(self._times, end) - bisect.bisect_left(self._times, start))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Life:
-    """One object from its first event to its last, as the watch showed it."""
+class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
+    """One object from its first event to its last, as the watch showed it, and the log's requests that name it."""
 
     resource: str
-    namespace: str
-    name: str
+    object: ObjectId
     uid: str
     events: Sequence[ObjectSeen]
     complete: bool
     """Whether the watch has shown its beginning."""
+    begun: int
+    """When it was first seen."""
+    gone_at: int | None
+    """When it was seen to be gone; None while it exists."""
+    marked_at: int | None
+    """When its deletion was first seen to be asked for; None: never."""
+    owner: str | None
+    """UID of its owner; empty without one, None where the recording does not say."""
+    writes: Sequence[Sent]
+    """The successful writes of anyone that name it, in order."""
+    updates: int
+    """How often anyone changed it, its create and its deletion left out."""
+    own_updates: int
+    """How often the operator did."""
+    made_by_operator: bool
+    """Whether the operator made it while it was under test, as far as log and watch show."""
+    deleted_at: int | None
+    """When the operator last deleted it, by its name; None: never."""
 
-    @functools.cached_property
-    def owner(self) -> str | None:
-        """UID of its owner; empty without one, None where the recording does not say."""
-        return next((event.owner for event in reversed(self.events) if event.owner is not None), None)
+    @property
+    def namespace(self) -> str:
+        return self.object[0]
 
-    @functools.cached_property
-    def object(self) -> ObjectId:
-        return self.namespace, self.name
+    @property
+    def name(self) -> str:
+        return self.object[1]
 
     @property
     def key(self) -> tuple[str, ObjectId]:
         """Its resource and itself, as requests name it."""
         return self.resource, self.object
 
-    @functools.cached_property
-    def _times(self) -> list[int]:
-        return [event.at for event in self.events]
-
-    @property
-    def begun(self) -> int:
-        """When it was first seen."""
-        return self.events[0].at
-
     @property
     def finalizers(self) -> list[str]:
         return next((event.finalizers for event in reversed(self.events) if event.finalizers is not None), [])
-
-    @functools.cached_property
-    def marked_at(self) -> int | None:
-        """When its deletion was first seen to be asked for; None: never."""
-        return next((event.at for event in self.events if _DELETION in event.fields), None)
 
     @functools.cached_property
     def ready(self) -> ObjectSeen | None:
@@ -230,13 +234,14 @@ class Life:
 
     def until(self, at: int) -> Sequence[ObjectSeen]:
         """Return its events up to a moment, itself included."""
-        return self.events[: bisect.bisect_right(self._times, at)]
+        return self.events[: bisect.bisect_right(self.events, at, key=_AT)]
 
     def between(self, start: int, end: int) -> Sequence[ObjectSeen]:
         """Return its events in a time, its end left out."""
-        if self.events[-1].at < start or self.events[0].at >= end:
+        if self.events[-1].at < start or self.begun >= end:
             return ()
-        return self.events[bisect.bisect_left(self._times, start) : bisect.bisect_left(self._times, end)]
+        first, last = (bisect.bisect_left(self.events, at, key=_AT) for at in (start, end))
+        return self.events[first:last]
 
     def finalizers_at(self, at: int) -> list[str]:
         """Return its finalizers at a moment."""
@@ -247,22 +252,25 @@ class Life:
         """Return whether its deletion had been asked for by a moment."""
         return self.marked_at is not None and self.marked_at <= at
 
-    @functools.cached_property
-    def _changes(self) -> list[int]:
-        """The times of its events but those in which no more than times, counters of attempts or orders changed."""
-        return [event.at for event in self.events if event.difference is None or event.difference.kind not in _STAMPS]
-
     def changed_in(self, start: int, end: int) -> bool:
         """Return whether it changed in a time: an operator that stamps its objects each second hides nothing by it."""
-        if self.events[-1].at < start or self.events[0].at > end:
+        if self.events[-1].at < start or self.begun > end:
             return False
-        return bisect.bisect_left(self._changes, start) < bisect.bisect_right(self._changes, end)
+        # No more than times, counters of attempts or orders is no change.
+        return any(
+            event.difference is None or event.difference.kind not in _STAMPS for event in self._inside(start, end)
+        )
+
+    def _inside(self, start: int, end: int) -> Sequence[ObjectSeen]:
+        """Return its events in a time, both ends included."""
+        first = bisect.bisect_left(self.events, start, key=_AT)
+        return self.events[first : bisect.bisect_right(self.events, end, key=_AT)]
 
     def field(self, path: str, at: int) -> Any:
         """Return the value of a kept field at a moment; None without one."""
         if self.events[-1].at <= at:
             return self.events[-1].fields.get(path)
-        before = bisect.bisect_right(self._times, at)
+        before = bisect.bisect_right(self.events, at, key=_AT)
         return self.events[before - 1].fields.get(path) if before else None
 
     @functools.cached_property
@@ -291,15 +299,10 @@ class Life:
         before = bisect.bisect_right(self._versions, int(event.resource_version or 0))
         return self.numbers(self.events[before - 1].at).get("metadata.generation", 0) if before else 0
 
-    def gone_at(self) -> int | None:
-        """Return when it was seen to be gone; None while it exists."""
-        last = self.events[-1]
-        return last.at if last.change == "deleted" else None
-
     @property
     def leaves_at(self) -> int | None:
         """When it began to go: its deletion was asked for, or it was gone at once; None: it stayed."""
-        return self.gone_at() if self.marked_at is None else self.marked_at
+        return self.gone_at if self.marked_at is None else self.marked_at
 
     def stays_until(self, end: int) -> int:
         """Return the last moment before an end at which it had not begun to go."""
@@ -312,8 +315,7 @@ class Life:
 
     def exists(self, at: int) -> bool:
         """Return whether it existed at a moment."""
-        last = self.events[-1]
-        return self.events[0].at <= at and (last.change != "deleted" or last.at > at)
+        return self.begun <= at and (self.gone_at is None or self.gone_at > at)
 
 
 class Span(NamedTuple):

@@ -266,7 +266,7 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
         states: dict[int, Counter[str]] = {scrape: Counter() for scrape in rests}
         ready = dict.fromkeys(rests, 0)
         for life in lives:
-            gone = life.gone_at()
+            gone = life.gone_at
             first = bisect_left(times, life.begun)
             last = len(times) if gone is None else bisect_left(times, gone)
             for number in range(first, last):

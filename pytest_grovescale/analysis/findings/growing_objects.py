@@ -63,7 +63,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         by_path: dict[str, list[_Growth]] = defaultdict(list)
         for life in lives:
-            if seen.own_updates(life):
+            if life.own_updates:
                 for path, growth in _growing(life, seen.end, times):
                     by_path[path].append(growth)
         enough = {path: found for path, found in by_path.items() if _is_enough(found)}
@@ -89,7 +89,7 @@ def _of_all_objects(seen: Observed) -> Iterator[Finding]:
     most: tuple[float, Life] | None = None
     for lives in seen.lives.values():
         for life in lives:
-            if seen.own_updates(life) < _SHARED or seen.children.get(life.uid) or seen.objects < _SHARED:
+            if life.own_updates < _SHARED or seen.children.get(life.uid) or seen.objects < _SHARED:
                 continue
             end = min(filter(None, (life.marked_at, seen.workload_deleted, seen.end)))
             grown = [event.difference.grown for event in life.until(end) if event.difference is not None]
@@ -125,7 +125,7 @@ def _histories(seen: Observed) -> Iterator[Finding]:
                 continue
             kinds: dict[str, list[Life]] = defaultdict(list)
             for child in seen.children.get(owner.uid, ()):
-                if seen.made_by_operator(child):
+                if child.made_by_operator:
                     kinds[child.resource].append(child)
             for kind, those in kinds.items():
                 moments = [*(at - 1 for at in changes), end]

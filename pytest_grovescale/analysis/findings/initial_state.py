@@ -118,7 +118,7 @@ def _asked(seen: Observed) -> Iterator[Finding]:
         (life.resource, life.object): at
         for lives in seen.lives.values()
         for life in lives
-        if (at := life.gone_at()) is not None
+        if (at := life.gone_at) is not None
     }
     late: dict[str, list[ObjectId]] = defaultdict(list)
     for one in seen.requests_in(seen.workload_deleted or seen.end, seen.end):

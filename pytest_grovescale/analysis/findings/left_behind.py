@@ -48,9 +48,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _orphaned(seen)
     if not seen.settled:
         return
-    own_namespaces = {life.name for life in seen.lives.get("namespaces", ()) if seen.made_by_operator(life)}
+    own_namespaces = {life.name for life in seen.lives.get("namespaces", ()) if life.made_by_operator}
     for resource, lives in sorted(seen.lives.items()):
-        left = [life for life in lives if life.exists(seen.end) and seen.made_by_operator(life)]
+        left = [life for life in lives if life.exists(seen.end) and life.made_by_operator]
         own = {life.uid: [name for name in life.finalizers if not of_kubernetes(name)] for life in left}
         stuck = [life for life in left if life.marked_at is not None and own[life.uid]]
         unowned = [
@@ -73,8 +73,8 @@ def _orphaned(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         for life in (one for one in lives if one.owner == ""):
             owner = seen.known.get(next((event.owner for event in reversed(life.events) if event.owner), None) or "")
-            gone = owner.gone_at() if owner is not None else None
-            if owner is None or gone is None or seen.deleted_at(owner) is None:
+            gone = owner.gone_at if owner is not None else None
+            if owner is None or gone is None or owner.deleted_at is None:
                 continue
             later = gone + _ORPHANED_NS
             if later <= seen.end and life.stays(later):
@@ -99,7 +99,7 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
         number = 0
         for life in lives:
             held = next((event for event in life.events if event.finalizers), None)
-            if held is None or held is life.events[0] or not seen.own_updates(life):
+            if held is None or held is life.events[0] or not life.own_updates:
                 continue
             number += 1
             first = min((_version(child) for child in seen.children.get(life.uid, ())), default=0)
@@ -121,18 +121,18 @@ def _let_go_early(seen: Observed) -> Iterator[Finding]:
     gone: dict[tuple[str, str], Life] = {}
     for lives in seen.lives.values():
         for life in lives:
-            if not seen.own_updates(life) or life.marked_at is None or life.gone_at() is None:
+            if not life.own_updates or life.marked_at is None or life.gone_at is None:
                 continue
             if not all(map(of_kubernetes, life.finalizers_at(life.marked_at))):
                 gone[life.object] = life
     early: dict[tuple[str, str], list[tuple[Life, Life]]] = defaultdict(list)
     for lives in seen.lives.values() if gone else ():
         for life in lives:
-            at = seen.deleted_at(life)
-            if at is None or life.owner != "" or not seen.made_by_operator(life):
+            at = life.deleted_at
+            if at is None or life.owner != "" or not life.made_by_operator:
                 continue
             of = next((gone[place] for place in _named_for(life) if place in gone), None)
-            if of is not None and of is not life and life.begun < (of.gone_at() or 0) < at - _LAG_NS:
+            if of is not None and of is not life and life.begun < (of.gone_at or 0) < at - _LAG_NS:
                 early[life.resource, of.resource].append((life, of))
     for (resource, of_kind), found in early.items():
         if len(found) >= _SHOWN:
@@ -175,19 +175,10 @@ def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
     for resource, lives in sorted(seen.lives.items()):
         for life in lives:
             owner = seen.known.get(life.owner or "")
-            if (
-                owner is None
-                or not life.exists(seen.end)
-                or life.marked_at is not None
-                or not seen.made_by_operator(life)
-            ):
+            if owner is None or not life.exists(seen.end) or life.marked_at is not None or not life.made_by_operator:
                 continue
             stays = owner.exists(seen.end) and owner.marked_at is None and owner.owner == ""
-            by_harness = any(
-                one.user == seen.harness
-                for one in seen.writes_by_object.get((owner.resource, owner.object), ())
-                if one.verb == "create"
-            )
+            by_harness = any(one.user == seen.harness for one in owner.writes if one.verb == "create")
             if stays and not by_harness and owner.begun < applied:
                 kept[resource, owner.uid].append(life)
     for (resource, uid), found in kept.items():

@@ -127,10 +127,10 @@ def _finding(seen: Observed, verb: str, resource: str, did: str, severity: Sever
 
 
 def _by_phase(seen: Observed, verb: str, resource: str) -> Iterator[str]:
-    sent = Received([one for one in seen.requests if one.verb == verb and one.resource == resource])
-    left = len(sent)
+    sent = [one for one in seen.requests if one.verb == verb and one.resource == resource]
+    left, received = len(sent), Received(sent)
     for span in seen.spans:
-        if number := sent.count(span.start, span.end):
+        if number := received.count(span.start, span.end):
             left -= number
             yield f"{number:,} in {span.phase.name}"
     if left:

@@ -223,10 +223,10 @@ def _piled_up(seen: Observed, triggered: list[Span]) -> Iterator[str]:
         made = went = 0
         for span in triggered:
             made += sum(
-                span.start <= life.begun < span.end and life.exists(span.end) and seen.made_by_operator(life)
+                span.start <= life.begun < span.end and life.exists(span.end) and life.made_by_operator
                 for life in lives
             )
-            went += sum(span.start <= (life.gone_at() or 0) < span.end for life in lives)
+            went += sum(span.start <= (life.gone_at or 0) < span.end for life in lives)
         if made - went >= _FEW:
             stay[resource] = made
     if stay:

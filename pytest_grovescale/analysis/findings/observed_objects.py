@@ -14,6 +14,9 @@ from ..recording_index import WatchStory
 from .evidence import Life, ObjectId, Sent, Touch
 from .observed_requests import WORKLOAD, ObservedRequests
 
+_DELETION = "metadata.deletionTimestamp"
+_UPDATES = frozenset({"update", "patch"})
+
 
 class ObservedObjects(ObservedRequests):
     """The objects of one test, beside the requests for them."""
@@ -23,15 +26,31 @@ class ObservedObjects(ObservedRequests):
         """Resource → the objects that were in a watched collection, by each watch's first event of them."""
         found: dict[str, list[Life]] = defaultdict(list)
         for story in self.stories:
-            for events in story.objects.values():
-                by_uid: dict[str, list[ObjectSeen]] = {}
-                for event in events:
-                    by_uid.setdefault(event.uid, []).append(event)
-                for uid, own in by_uid.items():
-                    first = own[0]
-                    resource = story.opened.spec.resource
-                    whole = not first.initial and not story.gaps
-                    found[resource].append(Life(resource, first.namespace, first.name, uid, own, whole))
+            resource = story.opened.spec.resource
+            made, unnamed = self.made.get(resource, frozenset()), resource in self.made_unnamed
+            for of, events in story.objects.items():
+                writes = self.writes_by_object.get((resource, of), ())
+                writers = [one.user for one in writes if one.verb in _UPDATES and one.code != HTTPStatus.CREATED]
+                for own in _by_uid(events):
+                    first, last = own[0], own[-1]
+                    complete = not first.initial and not story.gaps
+                    life = Life(
+                        resource=resource,
+                        object=of,
+                        uid=first.uid,
+                        events=own,
+                        complete=complete,
+                        begun=first.at,
+                        gone_at=last.at if last.change == "deleted" else None,
+                        marked_at=next((event.at for event in own if _DELETION in event.fields), None),
+                        owner=next((event.owner for event in reversed(own) if event.owner is not None), None),
+                        writes=writes,
+                        updates=len(writers),
+                        own_updates=writers.count(self.operator),
+                        made_by_operator=of in made or (unnamed and complete and first.at >= self.begin),
+                        deleted_at=self._deleted.get((resource, of)),
+                    )
+                    found[resource].append(life)
         return found
 
     @functools.cached_property
@@ -51,7 +70,7 @@ class ObservedObjects(ObservedRequests):
     @functools.cached_property
     def went(self) -> list[int]:
         """When objects of any watched kind were seen to be gone, in order."""
-        return sorted(gone for lives in self.lives.values() for life in lives if (gone := life.gone_at()) is not None)
+        return sorted(gone for lives in self.lives.values() for life in lives if (gone := life.gone_at) is not None)
 
     def existing(self, start: int, end: int) -> int:
         """Return how many objects of all watched kinds existed in a time."""
@@ -125,21 +144,11 @@ class ObservedObjects(ObservedRequests):
                 whole[spec.path] = story if other is None or story.events > other.events else other
         return list(whole.values())
 
-    def made_by_operator(self, life: Life) -> bool:
-        """Return whether the operator made an object while it was under test, as far as log and watch show."""
-        if life.object in self.made.get(life.resource, ()):
-            return True
-        return life.complete and life.resource in self.made_unnamed and life.begun >= self.begin
-
     @functools.cached_property
     def _deleted(self) -> Mapping[tuple[str, ObjectId], int]:
         """(resource, object) → when the operator last deleted it, of the deletions that were accepted."""
         accepted = (one for one in self.requests if one.verb == "delete" and not one.refused)
         return {(one.resource, one.object): one.completed for one in accepted}
-
-    def deleted_at(self, life: Life) -> int | None:
-        """Return when the operator last deleted an object, by its name; None: never."""
-        return self._deleted.get((life.resource, life.object))
 
     def only_maker_for(self, life: Life) -> Life | None:
         """Return for which object the operator made one that it alone writes; None: for none, or others write it too.
@@ -147,24 +156,15 @@ class ObservedObjects(ObservedRequests):
         A status is anyone's, and so are the harness's annotations.
         """
         owner = self.known.get(life.owner or "")
-        if owner is None or not self.made_by_operator(life):
+        if owner is None or not life.made_by_operator:
             return None
-        writes = self.writes_by_object.get((life.resource, life.object), ())
-        changed = [one for one in writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
+        changed = [one for one in life.writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
         return owner if {one.user for one in changed} <= {self.operator, self.harness} else None
 
     def own_writes(self, lives: Iterable[Life]) -> list[Sent]:
         """Return the operator's successful writes to some objects, of those that name them."""
         keys = {life.key for life in lives}
         return [one for key in keys for one in self.writes_by_object.get(key, ()) if one.user == self.operator]
-
-    def updates(self, life: Life) -> int:
-        """Return how often anyone changed an object, its create and its deletion left out."""
-        return self._updates[0][life.resource, life.object]
-
-    def own_updates(self, life: Life) -> int:
-        """Return how often the operator changed an object, its create and its deletion left out."""
-        return self._updates[1][life.resource, life.object]
 
     @functools.cached_property
     def objects(self) -> int:
@@ -203,3 +203,13 @@ class ObservedObjects(ObservedRequests):
     def settled(self) -> bool:
         """Whether the operator had time to react after the workload was gone."""
         return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
+
+
+def _by_uid(events: Sequence[ObjectSeen]) -> Iterable[Sequence[ObjectSeen]]:
+    """Return the events of each object that had a name, in order."""
+    if len({event.uid for event in events}) == 1:
+        return [events]
+    found: dict[str, list[ObjectSeen]] = defaultdict(list)
+    for event in events:
+        found[event.uid].append(event)
+    return found.values()

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from .. import contention
 from ..api_faults import ApiFaults
-from ..api_requests import HARNESS, counted, open_watches
+from ..api_requests import HARNESS, open_watches
 from ..cpu import API_SERVER
 from ..recording_index import Contents
 from ..result import OPERATOR, WHOLE_PHASE, TestResult
@@ -99,10 +99,8 @@ class ObservedRequests:
         if not self.log_whole:
             return []
         clock = self.contents.clock
-        counts = [one for one in self.contents.requests if counted(one)]
-        found = requests_read(counts, clock.offset if clock.steps else lambda _: 0)
-        begin, end = self.begin, self.end
-        inside = [one for one in found if begin <= one.received < end]
+        offset = clock.offset if clock.steps else None
+        inside = requests_read(self.contents.requests, offset, self.begin, self.end)
         times = self._faulted() if self._calm else []
         return (
             [one for one in inside if not any(start <= one.received < end for start, end in times)] if times else inside
@@ -214,17 +212,6 @@ class ObservedRequests:
             if one.changes and one.name:
                 found[one.resource, one.object].append(one)
         return found
-
-    @functools.cached_property
-    def _updates(self) -> tuple[Counter[tuple[str, ObjectId]], Counter[tuple[str, ObjectId]]]:
-        """Object → how often anyone changed it, its create and its deletion left out, and how often the operator."""
-        found = [
-            one
-            for one in self.all_requests
-            if one.changes and one.name and one.verb in ("update", "patch") and one.code != HTTPStatus.CREATED
-        ]
-        own = Counter((one.resource, one.object) for one in found if one.user == self.operator)
-        return Counter((one.resource, one.object) for one in found), own
 
     @functools.cached_property
     def creations(self) -> Counter[tuple[str, ObjectId]]:

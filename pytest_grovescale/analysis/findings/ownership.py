@@ -39,7 +39,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     absent: list[Life] = []
     places = {uid: life.namespace for uid, life in seen.known.items()}
     for resource, lives in sorted(seen.lives.items()):
-        own = [life for life in lives if life.owner and seen.made_by_operator(life)]
+        own = [life for life in lives if life.owner and life.made_by_operator]
         apart = [life for life in own if places.get(life.owner or "", "") not in ("", life.namespace)]
         if apart:
             yield _finding(
@@ -88,11 +88,8 @@ def _taken_over(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterato
         for life in lives
         if life.events[0].owner == ""
         and any(event.owner for event in life.events)
-        and seen.own_updates(life)
-        and any(
-            one.user == seen.harness and one.code == HTTPStatus.CREATED
-            for one in seen.writes_by_object.get(life.key, ())
-        )
+        and life.own_updates
+        and any(one.user == seen.harness and one.code == HTTPStatus.CREATED for one in life.writes)
     ]
     if taken:
         yield _finding(
@@ -123,7 +120,7 @@ def _owner_is_absent(seen: Observed, life: Life) -> bool:
     if first.initial or first.at < seen.begin:
         return False
     if owner is not None:
-        gone = owner.gone_at()
+        gone = owner.gone_at
         return gone is not None and gone < first.at - _CACHE_LAG_NS
     return any(
         story.complete_since(first.at) and _is_of(life.owner_kind, story.opened.spec.resource)

@@ -273,7 +273,7 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
         order = list(first.values())
         if len(order) < _LEAST:
             continue
-        gone = {life.object: life.gone_at() for life in seen.lives.get(sent[0].resource, ())}
+        gone = {life.object: life.gone_at for life in seen.lives.get(sent[0].resource, ())}
         waits = sum((gone.get(before.object) or 2**63) <= after.received for before, after in pairwise(order))
         lasts = (order[-1].completed - order[0].received) / 1e9
         long = lasts >= max(_LEAST_S, _SHARE * span.phase.seconds)
@@ -334,24 +334,24 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
 
     Children that outlive their owner are left to the garbage collector: it did not wait for them.
     """
-    asked, gone = life.marked_at, life.gone_at()
+    asked, gone = life.marked_at, life.gone_at
     if asked is None or gone is None or gone > seen.end:
         return None
     finalizers = life.finalizers_at(asked)
     if all(map(of_kubernetes, finalizers)) or any(one in FOREIGN_FINALIZERS for one in finalizers):
         return None
-    writes = seen.writes_by_object.get(life.key, ())
+    writes = life.writes
     # Who took the last one away is who held it: another controller's finalizer is not the operator's.
     if not any(one.user == seen.operator and one.verb != "delete" and one.completed >= asked for one in writes):
         return None
     span = next((span for span in seen.spans if span.start <= asked < span.end), None)
     if span is None or _working(span) > _WORKING:
         return None
-    went = [at for child in children if (at := child.gone_at()) is not None and at < gone]
+    went = [at for child in children if (at := child.gone_at) is not None and at < gone]
     wrote = [
         one.completed
         for child in children
-        for one in seen.writes_by_object.get((child.resource, child.object), ())
+        for one in child.writes
         if one.user == seen.operator and asked <= one.completed < gone
     ]
     free = max([asked, *went, *wrote])

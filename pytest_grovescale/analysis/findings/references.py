@@ -64,7 +64,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         if not those and _is_shown(seen, need):
             never[life.resource, need.kind].append(need)
         elif those and need.kind in _STARTED_WITH and all(_came_after(one, life) for one in those):
-            if seen.made_by_operator(those[0]):
+            if those[0].made_by_operator:
                 late[life.resource, need.kind].append(need)
         elif those and life.resource == "pods" and _lost(seen, need):
             lost[life.resource, need.kind].append(need)
@@ -123,7 +123,7 @@ def _needs(seen: Observed) -> Iterator[_Need]:
     for _, lives in sorted(seen.lives.items()):
         for life in lives:
             needs = life.events[0].needs
-            if needs and not life.events[0].initial and seen.made_by_operator(life):
+            if needs and not life.events[0].initial and life.made_by_operator:
                 for need in needs:
                     kind, _, name = need.partition("/")
                     yield _Need(life, kind, name, seen.of_name.get((kind, (life.namespace, name)), ()))
@@ -134,7 +134,7 @@ def _is_shown(seen: Observed, need: _Need) -> bool:
     return any(
         story.opened.spec.resource == need.kind
         and namespace_of(story.opened.spec) in ("", need.life.namespace)
-        and story.complete_since(need.life.gone_at() or seen.end)
+        and story.complete_since(need.life.gone_at or seen.end)
         for story in seen.stories
     )
 
@@ -146,10 +146,10 @@ def _came_after(one: Life, life: Life) -> bool:
 
 def _lost(seen: Observed, need: _Need) -> bool:
     """Return whether a pod went on for seconds after the last object that it needs was gone."""
-    deletions = (one for of in need.those for one in seen.writes_by_object.get(of.key, ()) if one.verb == "delete")
+    deletions = (one for of in need.those for one in of.writes if one.verb == "delete")
     if any(one.user == seen.harness for one in deletions):
         return False
-    went = [one.gone_at() for one in need.those]
+    went = [one.gone_at for one in need.those]
     gone = max(filter(None, went), default=0)
     if None in went or gone < need.life.begun:
         return False
@@ -172,7 +172,7 @@ def _unneeded(seen: Observed, needs: Sequence[_Need]) -> Iterator[Finding]:
                 and one.uid not in now
                 and one.exists(end)
                 and not one.deleting(end)
-                and seen.made_by_operator(one)
+                and one.made_by_operator
                 and owner is not None
                 and any(other.uid in now and other.resource == need.kind for other in seen.children[owner.uid])
             ):

@@ -101,7 +101,7 @@ def _others_changed(seen: Observed, start: int, end: int) -> bool:
     """Return whether someone else changed an object of the operator's in a time, which it may react to."""
     return any(
         one.user not in (seen.operator, seen.harness)
-        and any(seen.made_by_operator(life) for life in seen.of_name.get((one.resource, one.object), ()))
+        and any(life.made_by_operator for life in seen.of_name.get((one.resource, one.object), ()))
         for one in seen.changes.between(start, end)
     )
 

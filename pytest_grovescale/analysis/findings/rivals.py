@@ -51,7 +51,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for _, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
         for life in lives:
-            if seen.own_updates(life) < _ON_EACH:
+            if life.own_updates < _ON_EACH:
                 continue
             for path, times in _returns(seen, life).items():
                 fields[path].append((times, life))
@@ -68,7 +68,7 @@ def _taken_back(seen: Observed) -> Iterator[Finding]:
         undone = [
             life
             for life in lives
-            if seen.updates(life) > seen.own_updates(life) > 0
+            if life.updates > life.own_updates > 0
             and any(path.startswith(_OF_HARNESS) or path == _ALL for path in _returns(seen, life))
         ]
         if undone:
@@ -92,7 +92,7 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
         changed: Counter[str] = Counter()
         objects = 0
         for life in seen.lives[resource]:
-            if (resource, life.object) not in applied or not seen.own_updates(life):
+            if (resource, life.object) not in applied or not life.own_updates:
                 continue
             specs = [
                 path
@@ -102,7 +102,7 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
                 if path.startswith(_CONTENTS)
             ]
             # What others wrote may be those.
-            if len(specs) > seen.updates(life) - seen.own_updates(life):
+            if len(specs) > life.updates - life.own_updates:
                 objects += 1
                 changed.update(specs)
         # Of its own kinds an operator may set what was left out.
@@ -173,11 +173,7 @@ def _of_autoscalers(seen: Observed) -> Iterator[Finding]:
 
 def _scaled_back(seen: Observed, life: Life, scaler: Life) -> str | None:
     """Return whose number of replicas the operator took back while an autoscaler was there; None: of no one."""
-    writes = [
-        one
-        for one in seen.writes_by_object.get(life.key, ())
-        if one.verb in ("update", "patch") and one.subresource in ("", "scale")
-    ]
+    writes = [one for one in life.writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
     for event in life.between(scaler.begun, seen.end):
         if event.difference is None or _REPLICAS not in event.difference.back or not scaler.exists(event.at):
             continue
@@ -200,7 +196,7 @@ def _finding(seen: Observed, path: str, objects: int, times: int, most: Life, li
     # A status has a subresource, whose writer cannot change a spec, but annotations and labels.
     wrote = Counter(
         one.user
-        for one in seen.writes_by_object.get((most.resource, most.object), ())
+        for one in most.writes
         if one.verb in ("update", "patch") and (not one.subresource or path.startswith("metadata."))
     )
     others = sorted(user for user, number in wrote.items() if user != seen.operator and number > 1)

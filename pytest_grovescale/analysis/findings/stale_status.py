@@ -307,7 +307,7 @@ def _behind(seen: Observed) -> Iterator[Finding]:
 
 def _followed(seen: Observed, life: Life) -> Iterator[tuple[str, float]]:
     """Yield (kind, s) for each change of an object's status that came after one of a child's status, and no other."""
-    if not seen.own_updates(life):
+    if not life.own_updates:
         return
     moments = [(event.at, "") for event in life.events if _is_status(event)]
     if not moments:
@@ -367,7 +367,7 @@ def _observed_ahead(seen: Observed) -> Iterator[Finding]:
         early = [
             (life.name, seconds)
             for life in seen.lives[resource]
-            if seen.own_updates(life)
+            if life.own_updates
             for seconds in _ready_too_soon(seen, life)
         ]
         if len(early) >= _SHOWN:
@@ -396,7 +396,7 @@ def _ready_too_soon(seen: Observed, life: Life) -> Iterator[float]:
         below = [
             one
             for child in seen.below(life)
-            if seen.made_by_operator(child)
+            if child.made_by_operator
             for one in child.between(event.at, until)
             if one.change == "added" or changed_paths(one, WANTED)
         ]

@@ -158,7 +158,7 @@ def _not_looked_at(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iter
         left = [
             life
             for life in lives
-            if (resource, life.object) not in named and not any(map(seen.made_by_operator, seen.below(life)))
+            if (resource, life.object) not in named and not any(one.made_by_operator for one in seen.below(life))
         ]
         if left and (len(left) < len(lives) or not sent):
             odd = len(lives) >= _LEAST and len(left) <= _FEW * len(lives)
@@ -173,7 +173,7 @@ def _not_looked_at(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iter
 
 def _not_ready(seen: Observed, window: Window) -> Iterator[Cause]:
     """Yield the pods that the operator made and that are not Ready: what it waits for comes from others."""
-    pods = [pod for pod in seen.lives.get("pods", ()) if pod.stays(window.end) and seen.made_by_operator(pod)]
+    pods = [pod for pod in seen.lives.get("pods", ()) if pod.stays(window.end) and pod.made_by_operator]
     waiting = [pod for pod in pods if pod.field(READY_PATH, window.end) != "True"]
     if waiting and any(pod.ready is not None for pod in pods):
         phases = Counter(str(pod.field("status.phase", window.end) or "no phase") for pod in waiting)

@@ -99,7 +99,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
         for lives in seen.lives.values()
         for life in lives
         if life.exists(window.end) and life.deleting(window.start)
-        if seen.own_updates(life) or (seen.made_by_operator(life) and life.events[0].finalizers)
+        if life.own_updates or (life.made_by_operator and life.events[0].finalizers)
         # It may rightly wait for children that are being deleted; the garbage collector deletes them after it.
         if not any(one.exists(window.end) and one.deleting(window.end) for one in seen.children.get(life.uid, ()))
         for name in life.finalizers_at(window.end)
@@ -107,7 +107,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
     )
     if held:
         (resource, name), number = held.most_common(1)[0]
-        let_go = sum((life.gone_at() or window.end) < window.end for life in seen.lives[resource])
+        let_go = sum((life.gone_at or window.end) < window.end for life in seen.lives[resource])
         if let_go:
             evidence.append(f"{let_go:,} others were let go")
         stay = Counter(

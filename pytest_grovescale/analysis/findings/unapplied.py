@@ -112,7 +112,7 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
     number, resource = len(change.lives), change.resource
     foreign = is_builtin(resource) and resource not in seen.status_written
     wrote = {(one.resource, one.object) for one in sent if one.changes and (foreign or one.subresource != "status")}
-    if all(seen.made_by_operator(life) for life in change.lives):
+    if all(life.made_by_operator for life in change.lives):
         stayed = [life for life in change.lives if (resource, life.object) not in wrote]
         if stayed and change.path != _SCALED:
             yield Found(
@@ -188,7 +188,7 @@ def _not_made_again(seen: Observed, span: Span) -> Iterator[Finding]:
     for one in deletions:
         for life in seen.of_name.get((one.resource, one.object), ()):
             owner = seen.known.get(life.owner or "")
-            if owner is None or owner.deleting(end) or not owner.exists(end) or not seen.made_by_operator(life):
+            if owner is None or owner.deleting(end) or not owner.exists(end) or not life.made_by_operator:
                 continue
             like = [other for other in seen.children[owner.uid] if other.resource == life.resource]
             before = sum(other.stays(one.received) for other in like)
@@ -232,7 +232,7 @@ def _not_restarted(seen: Observed) -> Iterator[Finding]:
                 if event.difference is not None and "data" in event.difference.paths and event.at < end - _LEAST_NS
             ]
             those = readers.get((kind, *life.object), [])
-            if times and those and seen.made_by_operator(life) and all(pod.begun < times[-1] for pod in those):
+            if times and those and life.made_by_operator and all(pod.begun < times[-1] for pod in those):
                 # What changed before the pods were Ready, they may have read.
                 ready = [pod for pod in those if pod.ready is not None and pod.ready.at < times[-1]]
                 if len(ready) == len(those):
@@ -281,7 +281,7 @@ def _not_watched(seen: Observed) -> Iterator[Finding]:
         for resource, lives in sorted(seen.lives.items())
         if seen.watched_by_operator
         and resource not in seen.watched_by_operator
-        and (number := sum(bool(life.owner) and seen.made_by_operator(life) for life in lives)) >= _MANY
+        and (number := sum(bool(life.owner) and life.made_by_operator for life in lives)) >= _MANY
     }
     if blind:
         yield Found(

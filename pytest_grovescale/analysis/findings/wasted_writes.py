@@ -75,7 +75,7 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         chains = [(chain, life) for life in lives for chain in _chains(seen, life)]
         objects = {life.uid for _, life in chains}
-        written = sum(seen.own_updates(life) >= _IN_A_ROW for life in lives)
+        written = sum(life.own_updates >= _IN_A_ROW for life in lives)
         if len(objects) < max(_LEAST, written / 2):
             continue
         total = sum(len(chain) for chain, _ in chains)
@@ -103,18 +103,14 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
 
 def _chains(seen: Observed, life: Life) -> Iterator[list[Sent]]:
     """Yield the operator's writes to one part of an object that follow each other at once, three and more."""
-    if seen.own_updates(life) < _IN_A_ROW:
+    if life.own_updates < _IN_A_ROW:
         return
-    writes = seen.writes_by_object[life.resource, life.object]
+    writes = life.writes
     own = [one for one in writes if one.user == seen.operator and one.verb in ("update", "patch")]
     news = sorted(
         [one.completed for one in writes if one.user != seen.operator]
         + [event.at for one in seen.below(life) for event in one.events]
-        + [
-            one.completed
-            for child in seen.below(life)
-            for one in seen.writes_by_object.get((child.resource, child.object), ())
-        ]
+        + [one.completed for child in seen.below(life) for one in child.writes]
     )
     for part in {one.subresource for one in own}:
         chain: list[Sent] = []
@@ -183,14 +179,14 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     sent: list[Sent] = []
     for life in lives:
         key = life.object
-        if not seen.own_updates(life) or not life.complete or names[key] > 1 or life.begun < seen.begin:
+        if not life.own_updates or not life.complete or names[key] > 1 or life.begun < seen.begin:
             continue
         leaving = life.leaves_at
         if leaving is not None and leaving >= seen.end:
             leaving = None
         own = [
             one
-            for one in seen.writes_by_object[resource, key]
+            for one in life.writes
             if one.user == seen.operator
             and one.verb not in ("delete", "create")
             and one.code != HTTPStatus.CREATED  # an apply that made the object
@@ -237,13 +233,13 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
     total = wasted = 0
     sent: list[Sent] = []
     for life in lives:
-        own = seen.own_updates(life)
+        own = life.own_updates
         if not own:
             continue
         trivial = [(event.at, event.difference) for event in life.between(seen.begin, seen.end)]
         only = [(at, one) for at, one in trivial if one is not None and one.kind in _TRIVIAL]
         # Writes of others may be those: only what they cannot be counts.
-        count = min(own, max(0, len(only) - (seen.updates(life) - own)))
+        count = min(own, max(0, len(only) - (life.updates - own)))
         total += own
         wasted += count
         if count:
@@ -280,7 +276,7 @@ def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Findin
     """Yield a note for each time of a status that is rounded: its next step is beyond the run."""
     steps: dict[str, list[int]] = defaultdict(list)
     for life in lives:
-        if seen.own_updates(life):
+        if life.own_updates:
             for event in life.events:
                 for path, step in event.coarse.items():
                     steps[path].append(step)

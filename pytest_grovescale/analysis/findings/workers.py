@@ -72,12 +72,16 @@ def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
     """Yield the longest phase in which no two requests of the operator were ever under way at once."""
     alone: list[tuple[float, Finding]] = []
     for span in seen.spans:
-        sent = sorted(one for one in seen.within(span) if one.verb != "watch")
-        overlap = any(after.received < before.completed for before, after in pairwise(sent))
-        # The requests of one object's reconciles follow each other.
-        overlap = overlap or len({one.object for one in sent if one.name}) < _OBJECTS
+        if rate_limited(span) or span.phase.seconds < _LONG_S:
+            continue
+        sent = [one for one in seen.within(span) if one.verb != "watch"]
         share = seen.under_way(span)
-        if overlap or len(sent) < _REQUESTS or share < _ANSWERS or rate_limited(span) or span.phase.seconds < _LONG_S:
+        # The requests of one object's reconciles follow each other.
+        objects = {one.object for one in sent if one.name}
+        if len(sent) < _REQUESTS or share < _ANSWERS or len(objects) < _OBJECTS:
+            continue
+        sent.sort(key=lambda one: (one.received, one.completed))
+        if any(after.received < before.completed for before, after in pairwise(sent)):
             continue
         named = f"in {span.phase.name} the operator never had two requests under way at once"
         one = Found(

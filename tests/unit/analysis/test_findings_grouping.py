@@ -27,7 +27,7 @@ def requests(first: int, last: int) -> list[Sent]:
     """Return requests of a log by their place in it."""
     parts: dict[str, Any] = {"user": "operator", "verb": "patch", "resource": "pods", "code": 200}
     log = [rec.Request(at=at, received_wall=at, completed_wall=at + 1, name=f"p{at}", **parts) for at in range(last)]
-    return requests_read(log, lambda _: 0)[first:]
+    return requests_read(log, None, first, last)
 
 
 def finding(id: str, aspect: Aspect, severity: Severity = "waste", **parts: Any) -> Found:
