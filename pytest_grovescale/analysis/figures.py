@@ -427,13 +427,19 @@ class Late(Protocol):
 
 
 def late_text(late: Late) -> str:
-    """Return a late object in one line: milestone, name, owner, and the reason as far as the API shows one."""
-    where = f"{late.object.namespace}/" if late.object.namespace else ""
+    """Return a late object in one line: milestone, name, owner, and the reason as far as the API shows one.
+
+    No colon stands behind the milestone: one that is called ``tokens`` would have what follows taken for its value.
+    """
+    where = " ".join([late.object.resource, *filter(None, [place(late)])])
     owner = f" (of {late.owner})" if late.owner else ""
-    known = [part for part in (late.reason, *late.events[-1:]) if part]
-    return f"{late.milestone}: {late.object.resource} {where}{late.object.name}{owner}: " + (
-        "; ".join(known) or "the API server reports no reason"
-    )
+    known = "; ".join(filter(None, (late.reason, *late.events[-1:])))
+    return f"{late.milestone} waits for {where}{owner}: {known or 'the API server reports no reason'}"
+
+
+def place(late: Late) -> str:
+    """Return where a late object is: namespace and name, as far as there are any."""
+    return "/".join(filter(None, (late.object.namespace, late.object.name)))
 
 
 def as_plain(phase: PhaseResult) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..analysis.figures import place
 from ..analysis.phase_result import MilestoneResult, PhaseResult
 from ..analysis.result import Result, TestResult
 from . import findings_table, summary, traffic_table
@@ -339,10 +340,9 @@ def _late(phases: Sequence[PhaseResult]) -> Iterator[Block]:
             late = [item for item in phase.late if item.milestone == milestone]
             yield Heading(f"What {milestone} waited for in {phase.name}")
             for item in late[:_LATE_SHOWN]:
-                where = "/".join(part for part in (item.object.namespace, item.object.name) if part)
                 owner = f", of {item.owner}" if item.owner else ""
-                reason = item.reason or "the API gives no reason"
-                yield Item(f"{item.object.resource} {where}{owner}: {reason}")
+                reason = item.reason or "the API server reports no reason"
+                yield Item(f"{item.object.resource} {place(item)}{owner}: {reason}")
                 for event in item.events[-2:]:
                     yield Item(event, "quiet", level=1)
             if len(late) > _LATE_SHOWN:

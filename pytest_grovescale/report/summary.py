@@ -197,11 +197,7 @@ def reasons(test: TestResult) -> list[str]:
     if test.failure and not by_checks and not any(test.failure in message for message in messages):
         found.append(test.failure)
     for phase in test.phases:
-        for late in phase.late[:_LATE_SHOWN]:
-            where = "/".join(filter(None, (late.object.namespace, late.object.name)))
-            found.append(
-                f"{late.milestone} waits for {late.object.resource} {where}: {late.reason or 'no reason given'}"
-            )
+        found += map(figures.late_text, phase.late[:_LATE_SHOWN])
     return found
 
 

@@ -221,7 +221,7 @@ def test_late_objects_in_one_line(snapshot: SnapshotAssertion) -> None:
         events=["one", "FailedScheduling: no nodes"],
     )
     text = figures.late_text(late)
-    assert text.startswith("ready: pods t/a ")
+    assert text.startswith("ready waits for pods t/a ")
     assert text.endswith("FailedScheduling: no nodes")
     assert text == snapshot
 
