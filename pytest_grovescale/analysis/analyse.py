@@ -87,9 +87,6 @@ TURN_LOST = "turn-lost"
 OPERATOR_START = "operator-start"
 """Label of the mark that the harness sets around the operator's start."""
 
-_MAX_RIGHTS = 3
-"""Missing rights that a message names."""
-
 _WORST: tuple[Outcome, ...] = ("failed", "timeout", "interrupted", "unfinished", "passed")
 
 T = TypeVar("T", bound=msgspec.Struct)

@@ -40,6 +40,29 @@ HARNESS = "harness"
 SYSTEM_ACCOUNTS = "system:serviceaccount:kube-system:"
 """How the user names of Kubernetes' own controllers begin, where each has an identity."""
 
+_MEANING = {
+    400: "bad request",
+    401: "not authenticated",
+    403: "forbidden",
+    409: "it exists already",
+    413: "too large",
+    422: "invalid",
+    429: "too many requests",
+    500: "error of the server",
+}
+BEING_TERMINATED = "being terminated"
+"""What the API server's message has for a namespace that is being deleted."""
+_LIMITS_OF_OTHERS = (
+    (BEING_TERMINATED, "its namespace is being deleted"),
+    ("exceeded quota", "a quota is used up"),
+    ("admission webhook", "an admission webhook denied it"),
+    ("PodSecurity", "the namespace's pod security level denied it"),
+)
+"""What the API server's message has → why a request was refused, though there was a right to it."""
+MISSING_RIGHT = "a right is missing"
+_RIGHT = " cannot "
+"""What its message has where no role grants the request."""
+
 WRITTEN_SHOWN = 10
 
 FAMILY = "rest_client_requests_total"
@@ -68,16 +91,34 @@ def open_watches(requests: Iterable[Request], user: str, at: int) -> Counter[str
     return begun
 
 
-def missing_rights(rows: Iterable[ApiRow], identity: str = OPERATOR) -> list[str]:
-    """Return what an identity was forbidden, the most frequent first: ``list configmaps (403, 4 times)``.
+def why_refused(code: int, verb: str, message: str) -> str:
+    """Return why a request was refused, in words; ``message``: the API server's, empty where it is not known.
 
-    Creations are left out: in a namespace that is being deleted, they are forbidden to everyone.
+    Empty where the code does not say.
     """
-    refused = Counter[str]()
-    for row in rows:
-        if row.identity == identity and row.code == HTTPStatus.FORBIDDEN and row.verb != "create":
-            refused[f"{row.verb} {row.resource}"] += row.count
-    return [f"{what} (403, {number:,} time{'s' * (number != 1)})" for what, number in refused.most_common()]
+    for words, why in _LIMITS_OF_OTHERS:
+        if words in message:
+            return why
+    if code == HTTPStatus.FORBIDDEN and (not message or _RIGHT in message):
+        return MISSING_RIGHT
+    if code == HTTPStatus.CONFLICT and verb != "create":
+        return "a conflict"
+    return _MEANING.get(code, "")
+
+
+def missing_rights(requests: Iterable[Request], user: str) -> tuple[str, ...]:
+    """Return what a user was refused for a missing right, the most frequent first: ``list pods (403, 4 times)``.
+
+    Without creations that were refused without a message: in a namespace that is being deleted, all are.
+    """
+    refused = Counter(
+        f"{one.verb} {kind_of(one).resource}"
+        for one in requests
+        if one.user == user
+        and (one.message or one.verb != "create")
+        and why_refused(one.code, one.verb, one.message) == MISSING_RIGHT
+    )
+    return tuple(f"{what} (403, {number:,} time{'s' * (number != 1)})" for what, number in refused.most_common())
 
 
 def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tuple[ApiRow, ...]:

@@ -23,13 +23,13 @@ from .disruptions import (
     incidents_of_phase,
 )
 from .milestones import milestones_of_phase
-from .phase_result import ApiRow, LateResult, MarkResult, PhaseResult
+from .phase_result import LateResult, MarkResult, PhaseResult
 from .profiles.phase_profiles import profiles_of_phase
 from .reconciles import counts_none, reconciles_of_phase
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR
 
-_MAX_RIGHTS = 3
+MAX_RIGHTS = 3
 """Missing rights that a message names."""
 
 
@@ -82,10 +82,11 @@ def phase_result(contents: Contents, phase: PhaseSpan, indexes: Indexes) -> Phas
         missing["bottlenecks"] = bottlenecks.missing
     milestones = milestones_of_phase(contents, phase, indexes.log)
     api = api_rows(indexes.traffic.requests(phase), contents.opened.identities)
+    rights = missing_rights(indexes.traffic.requests(phase), contents.opened.identities.get(OPERATOR, ""))
     return PhaseResult(
         name=phase.name,
         outcome=phase.ended.outcome if phase.ended is not None else "unfinished",
-        message=_message(phase, api),
+        message=_message(phase, rights),
         started=iso(phase.start),
         seconds=(end - phase.start) / 1e9,
         timeout_s=phase.started.timeout_ns / 1e9 if phase.started is not None else 0.0,
@@ -93,6 +94,7 @@ def phase_result(contents: Contents, phase: PhaseSpan, indexes: Indexes) -> Phas
         milestones=milestones,
         cpu=cpu,
         api=api,
+        missing_rights=rights,
         traffic_source="audit" if not hole else "metrics" if client_requests else "",
         client_requests=client_requests,
         reconciles=reconciles,
@@ -121,12 +123,12 @@ def phase_result(contents: Contents, phase: PhaseSpan, indexes: Indexes) -> Phas
     )
 
 
-def _message(phase: PhaseSpan, api: Sequence[ApiRow]) -> str:
+def _message(phase: PhaseSpan, rights: Sequence[str]) -> str:
     """Return why a phase did not pass. A right that the operator lacks comes first: what is awaited depends on it."""
     if phase.ended is None:
         return ""
-    rights = missing_rights(api) if phase.ended.outcome == "timeout" else []
-    cause = f"the operator has no right to {', '.join(rights[:_MAX_RIGHTS])}: " if rights else ""
+    is_cause = rights and phase.ended.outcome == "timeout"
+    cause = f"the operator has no right to {', '.join(rights[:MAX_RIGHTS])}: " if is_cause else ""
     return cause + phase.ended.message
 
 

@@ -399,6 +399,8 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     cpu: tuple[CpuResult, ...] = ()
     api: tuple[ApiRow, ...] = ()
     """Without `audit_complete`, the requests that were read: a lower bound."""
+    missing_rights: tuple[str, ...] = ()
+    """What the operator was refused since no role grants it: ``list pods (403, 4 times)``, the most frequent first."""
     traffic_source: TrafficSource = ""
     """The best available source of the phase's API traffic; with ``metrics`` the figures are in `client_requests`, for
     the operator only."""

@@ -124,7 +124,7 @@ def spared(name: str, value: str, secrecy: str) -> bool:
     """Return whether a value beside a secret's name is no secret: a switch, a count, a reference, an object's name."""
     if harmless(value):
         return True
-    last = re.split(r"[./]", name.strip("-._/"))[-1].lower()
+    last = re.split(r"[./]", name.strip("-._/"))[-1].lower().rstrip("-_0123456789")
     number = _NUMBER.match(value) is not None
     if secrecy == "weak":
         return not RANDOM.match(value)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self, get_args
 
 from .. import durations
 from ..analysis import figures
-from ..analysis.api_requests import missing_rights
 from ..analysis.contention import WAIT_QUIET
+from ..analysis.phase_analysis import MAX_RIGHTS
 from ..analysis.phase_result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
 from ..recording import protocol
@@ -264,11 +264,17 @@ class RunningPhase:
             self._explain(stalled)
 
     def _explain(self, stalled: float) -> None:
-        """Say, once in each stall, which object each milestone waits for, and what the API says about it."""
+        """Say, once in each stall, which object each milestone waits for, and what the API says about it.
+
+        Rights that the operator lacks come first: what is awaited may depend on them.
+        """
         self._explained = True
+        stall = f"{self.name}: no change for {durations.rough(stalled)}"
+        if rights := self._test.phase_result(self.name).missing_rights:
+            self._test.progress.say(f"{stall}: the operator has no right to {', '.join(rights[:MAX_RIGHTS])}")
         by_milestone = {late.milestone: late for late in reversed(self._test.recorder.explain())}
         for late in by_milestone.values():
-            self._test.progress.say(f"{self.name}: no change for {durations.rough(stalled)}: {figures.late_text(late)}")
+            self._test.progress.say(f"{stall}: {figures.late_text(late)}")
 
     def pass_time(self, seconds: float) -> None:
         """Wait for some seconds, and handle the recorder's messages during the wait."""
@@ -353,7 +359,7 @@ class RunningPhase:
         self._test.progress.done("timeout")
         next_step = "Give the phase more time, or see what the operator waits for above."
         result = self._test.phase_result(self.name)
-        if (operator := self._test.operator) is not None and missing_rights(result.api):
+        if (operator := self._test.operator) is not None and result.missing_rights:
             rules = operator.definition.rbac
             where = "".join(f", {item}" for item in rules if isinstance(item, str))
             next_step = f"Give it the right: rbac of the operator {operator.name}{where}."

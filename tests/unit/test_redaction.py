@@ -207,6 +207,7 @@ def test_the_base64_of_a_key_without_its_frame_goes() -> None:
         "the secret of success",
         "",
         "tokens: 5",
+        "pods test-tokens-009202: 3 of 3 do not exist",
         "--authorization-mode=RBAC,Node --token-auth-file=/x",
         "in a second pass: shares of its samples",
         "options `--x-token`, `--x-ca`",

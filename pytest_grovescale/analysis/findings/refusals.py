@@ -21,6 +21,7 @@ from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
 
+from ..api_requests import BEING_TERMINATED, why_refused
 from ..result import Finding
 from .evidence import ObjectId, Sent, shown
 from .grouping import About, Aspect, Found
@@ -59,27 +60,6 @@ _GROWS = 1.5
 _ON_ONE = 0.9
 """Share of conflicts on one object from which on it is the reason."""
 _SHOWN = 3
-
-_MEANING = {
-    400: "bad request",
-    401: "not authenticated",
-    403: "forbidden",
-    409: "it exists already",
-    413: "too large",
-    422: "invalid",
-    429: "too many requests",
-    500: "error of the server",
-}
-BEING_TERMINATED = "being terminated"
-"""What the API server's message has for a namespace that is being deleted."""
-_LIMITS_OF_OTHERS = (
-    (BEING_TERMINATED, "its namespace is being deleted"),
-    ("exceeded quota", "a quota is used up"),
-    ("admission webhook", "an admission webhook denied it"),
-    ("PodSecurity", "the namespace's pod security level denied it"),
-)
-"""What the API server's message has → why a request was refused, though there was a right to it."""
-_RIGHT = " cannot "
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -129,14 +109,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def meaning(one: Sent) -> str:
     """Return why a request was refused, in words; empty where its code does not say."""
-    for words, why in _LIMITS_OF_OTHERS:
-        if words in one.message:
-            return why
-    if one.code == HTTPStatus.FORBIDDEN and (not one.message or _RIGHT in one.message):
-        return "a right is missing"
-    if one.code == HTTPStatus.CONFLICT and one.verb != "create":
-        return "a conflict"
-    return _MEANING.get(one.code, "")
+    return why_refused(one.code, one.verb, one.message)
 
 
 def _of_namespaces_that_go(refused: Sequence[Sent]) -> Iterator[Finding]:

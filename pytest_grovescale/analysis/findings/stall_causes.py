@@ -14,10 +14,11 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
+from ..api_requests import BEING_TERMINATED
 from ..result import SEVERITIES, Severity
 from .evidence import Life, ObjectId, Sent, Window, shown
 from .observed import LEAST_STALL_S, Observed
-from .refusals import BEING_TERMINATED, meaning
+from .refusals import meaning
 
 _WRONG = frozenset({400, 403, 413, 422})
 _SHOWN = 3

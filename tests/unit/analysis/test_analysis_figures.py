@@ -9,7 +9,6 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.api_requests import missing_rights
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.errors import NotMeasuredError, UsageError
 from pytest_grovescale.recording import records as rec
@@ -235,7 +234,22 @@ def test_a_phase_as_plain_data() -> None:
 def test_missing_rights_are_those_that_were_refused_the_most_frequent_first() -> None:
     sim = Simulation()
     sim.phase("p", 100, 900)
-    seen = [("list", "pods", 403), ("get", "pods", 404), *[("list", "configmaps", 403)] * 2, ("create", "pods", 403)]
-    for index, (verb, resource, code) in enumerate(seen):
-        sim.request(200 + index, verb=verb, resource=resource, code=code, namespace="t")
-    assert missing_rights(phase(sim, "p").api) == ["list configmaps (403, 2 times)", "list pods (403, 1 time)"]
+    no_role = 'jobs.batch is forbidden: User "operator" cannot create resource "jobs" in API group "batch"'
+    seen = [
+        ("list", "pods", 403, ""),
+        ("get", "pods", 404, ""),
+        *[("list", "configmaps", 403, "")] * 2,
+        *[("create", "jobs", 403, no_role)] * 3,
+        # In a namespace that is being deleted, by a quota, by a webhook: there was a right to these.
+        ("create", "pods", 403, "unable to create new content: its namespace is being terminated"),
+        ("create", "pods", 403, ""),
+        ("create", "pods", 403, "exceeded quota: few"),
+        ("update", "pods", 403, 'admission webhook "x" denied the request'),
+    ]
+    for index, (verb, resource, code, message) in enumerate(seen):
+        sim.request(200 + index, verb=verb, resource=resource, code=code, namespace="t", message=message)
+    assert phase(sim, "p").missing_rights == (
+        "create jobs (403, 3 times)",
+        "list configmaps (403, 2 times)",
+        "list pods (403, 1 time)",
+    )
