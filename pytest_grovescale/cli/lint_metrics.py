@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
         type=_number,
         default=1_000,
         metavar="N",
-        help="fail where one of its own families has more combinations of labels (1000)",
+        help="fail where one of its own families has more combinations of labels, buckets among them (1000)",
     )
     lint.add_argument("--hints", action="store_true", help="show what is worth a look and no fault, too")
     lint.add_argument("--forbid", action="append", default=[], metavar="LABEL", help="a label that none may have, too")

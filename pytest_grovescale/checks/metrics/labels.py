@@ -81,9 +81,19 @@ _SHAPES = {
 """What a value looks like, whatever its label is called. Pods' random parts have no vowels and none of 0, 1 and 3
 (k8s.io/apimachinery/pkg/util/rand)."""
 
+_SERVER = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]+\]):\d{1,3}/?", re.IGNORECASE)
+"""An address with one of the ports below 1024: of a server that the program was given, as one of a few."""
+
+_BUILD = "a build's version"
+
 _MANY_SHAPES = {
     "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")),
     "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
+    "a server's address": (3, _SERVER),
+    _BUILD: (
+        2,
+        re.compile(r"v?\d+\.\d+\.\d+[-+.](?:\S*[-+.])?(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?:[-+.]\S*)?", re.I),
+    ),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
     "a duration": (3, re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)")),
     "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),
@@ -97,7 +107,14 @@ _NUMBERS = re.compile(r"\d+")
 _NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}).*\d.*", re.IGNORECASE)
 # Not `.*[a-z].*…`: values may be long, and are matched in linear time.
 _SEPARATED = re.compile(r"(?=.*[a-z]).*[-_./]\d+", re.IGNORECASE)
-_NETWORK = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.IGNORECASE)
+_FIXED = re.compile(
+    r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}"
+    r"|(?:[a-z][a-z0-9+.-]*://)?(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
+    r"(?::(?:\d{1,4}|[12]\d{4}|3[01]\d{3}|32[0-6]\d\d|327[0-5]\d|3276[0-7]))?/?",
+    re.IGNORECASE,
+)
+"""A network card's address, as fixed as the card, and those that a program on this machine listens on. Ports from 32768
+on are those of who connects (ip_local_port_range)."""
 
 _MANY_NUMBERS = 5
 _SPREAD_NUMBERS = 4
@@ -112,20 +129,19 @@ _PORT = re.compile(r"(?<=[a-z]):\d{2,5}(?=/|$)")
 
 def is_identifier(value: str) -> bool:
     """Return whether a value under a label that often holds identifiers is one: it has a number of its own."""
-    return _IDENTIFIER.fullmatch(_PORT.sub("", value)) is not None and not _NETWORK.fullmatch(value)
+    return _IDENTIFIER.fullmatch(_PORT.sub("", value)) is not None and not _FIXED.fullmatch(value)
 
 
 def shape_of(values: Iterable[str]) -> tuple[str, str] | None:
     """Return what a value looks like, and that value; None where none looks unbounded."""
-    # A network card's address is as fixed as the card.
-    values = [value for value in values if value and not _NETWORK.fullmatch(value)]
+    values = [value for value in values if value and not _FIXED.fullmatch(value)]
     for looks, (least, pattern) in _MANY_SHAPES.items():
         alike = [value for value in values if pattern.fullmatch(value)]
         if len(alike) >= least and 2 * len(alike) >= len(values):
             return looks, alike[0]
     for value in values:
         for looks, pattern in _SHAPES.items():
-            if pattern.fullmatch(value):
+            if pattern.fullmatch(value) and not _SERVER.fullmatch(value):
                 return looks, value
     return _numbered(values)
 
@@ -405,6 +421,8 @@ def _of_label(
     named = label.startswith(COPIED) or label.lower() in forbidden
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     shape = None if fact or _routes(label, values) else shape_of(values)
+    if shape is not None and shape[0] == _BUILD and family.name.endswith("_info"):
+        shape = None  # what versions belong into
     certain = label.lower() not in _OF_ANYTHING or len(values) > _MOST_WORDS or any(map(is_identifier, values))
     if named and certain and not fact and not _listed(family, label, values):
         says = f"the values of {label} are unbounded ({seen})"

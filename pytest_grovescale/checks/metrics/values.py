@@ -66,6 +66,9 @@ _MAY_BE_PARTS = re.compile(
 _A_TIME = re.compile(r"_(?:timestamp|start_time|(?:last|created|creation|deletion|completion)\w*_time)_seconds$")
 """The end of the name of a point in time."""
 
+_MOMENT = re.compile(r"_(?:last|latest|time|timestamp|at|when)(?=_|$)")
+"""Words of what happened once, at a time."""
+
 _PAST = re.compile(
     r"_(?:last|start(?:ed)?|created|creation|updated|completed|synced|observed)_.*(?<=time|tamp)_seconds$"
 )
@@ -336,6 +339,9 @@ def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
             yield f"{value:.4g} s is more than a century", written(one), "add up seconds, not milliseconds or less"
         elif value >= _WRAPPED:
             yield f"{value:.4g} is more than anything can count", written(one), "do not add negative numbers to it"
+        elif FIRST_S <= value <= LATEST_S and unit_in(family.name) is None and _MOMENT.search(family.name):
+            fix = "make it a gauge, …_timestamp_seconds"
+            yield f"{value:.4g} is a time since 1970, and a counter adds up", written(one), fix
         elif value != int(value) and unit_in(family.name) is None and not _FRACTIONAL.search(family.name):
             fix = "add 1 for each, or end its name in the unit that it adds up"
             yield f"it is {value:g}, and its name says that it counts", written(one), fix

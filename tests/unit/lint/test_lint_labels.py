@@ -32,6 +32,7 @@ def test_labels_that_no_one_can_bound_are_found_by_name(label: str) -> None:
         "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
         "10.244.3.17",
         "10.244.3.17:8080",
+        "127.0.0.1:51212",
         "fd00:10:244::3",
         "[2001:db8::1]:8443",
         "web-7d4b9c6f5d",
@@ -80,11 +81,41 @@ def test_values_that_look_endless_are_found(value: str) -> None:
             "system:kube-scheduler",
             "system:nodes",
         ),
+        *(
+            "127.0.0.1:8080",
+            "dns://127.0.0.1:15353",
+            "0.0.0.0:8080",
+            "[::1]:9090",
+            "10.96.0.10:53",
+            "dns://10.96.0.10:53",
+        ),
+        *("v1.8.2-0.20260102113045-3f2c9ab17d4e",),
         *("O=acme", "nvidia.com/gpu", "TLS_CHACHA20_POLY1305_SHA256", "sm_90", "6.8.0-1021-aws", "feedface", "+1"),
     ],
 )
 def test_values_that_someone_chose_are_not(value: str) -> None:
     assert rules(family("x_things", "gauge", f'{{part="{value}"}}')) == []
+
+
+@pytest.mark.parametrize(
+    ("least", "values"),
+    [
+        (3, ("10.96.0.10:53", "10.96.0.11:53", "dns://10.96.0.12:53")),
+        (2, ("v1.8.2-0.20260102113045-3f2c9ab17d4e", "1.8.1+a1b2c3d")),
+    ],
+)
+def test_so_many_values_that_look_alike_are_endless(least: int, values: tuple[str, ...]) -> None:
+    def found(some: tuple[str, ...], name: str = "x_things") -> list[str]:
+        return rules(family(name, "gauge", *(f'{{part="{value}"}}' for value in some)))
+
+    assert found(values) == ["unbounded-values"]
+    assert found(values[: least - 1]) == []
+
+
+def test_versions_are_for_infos() -> None:
+    versions = ('{version="v1.30.1-eks-e564799"}', '{version="v1.31.0-eks-a737599"}')
+    assert rules(family("x_node_info", "gauge", *versions)) == []
+    assert rules(family("x_nodes", "gauge", *versions)) == ["unbounded-values"]
 
 
 def test_a_word_that_another_label_writes_as_code_is_no_object() -> None:
