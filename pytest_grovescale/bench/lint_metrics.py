@@ -20,6 +20,7 @@ from typing import NamedTuple, get_args
 
 import aiohttp
 import msgspec
+from yarl import URL
 
 from .. import __version__, redaction
 from ..analysis.metrics.snapshot import Surface, surface_of
@@ -38,6 +39,8 @@ from ..report import lint as report
 
 STDIN = "-"
 _PIECE = 1 << 16
+_REDIRECTS = (301, 302, 303, 307, 308)
+_MOST_REDIRECTS = 10
 _GZIP = b"\x1f\x8b"
 _REFUSALS: dict[int, str] = {
     HTTPStatus.UNAUTHORIZED: "It wants to know who asks: --bearer-token-file FILE.",
@@ -93,21 +96,38 @@ async def _fetched(address: Address, timeout_s: float, limits: Limits) -> Answer
         # Decompressed here, up to a limit.
         auto_decompress=False,
     )
-    asking = session.get(
-        address.url,
-        headers={"Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
-        ssl=tls or True,
-        # A redirect may lead anywhere: the token must not leave its server.
-        allow_redirects=False,
-    )
-    async with session, asking as response:
-        if response.status != HTTPStatus.OK:
-            raise _refused(address.url, response)
-        encoding = response.headers.get("Content-Encoding", "")
-        body = Body(encoding, limits)
-        async for chunk in response.content.iter_any():
-            body.add(chunk)
-        return Answer(body.whole(), response.headers.get("Content-Type", ""), encoding)
+    url, redirects = URL(address.url), 0
+    async with session:
+        while True:
+            asking = session.get(
+                url,
+                headers={"Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
+                ssl=tls or True,
+                # Followed here, as Prometheus does, but not to another server: the token must not leave its own.
+                allow_redirects=False,
+            )
+            async with asking as response:
+                if redirects < _MOST_REDIRECTS and (further := _on_its_server(url, response)) is not None:
+                    url, redirects = further, redirects + 1
+                    continue
+                if response.status != HTTPStatus.OK:
+                    raise _refused(address.url, response)
+                encoding = response.headers.get("Content-Encoding", "")
+                body = Body(encoding, limits)
+                async for chunk in response.content.iter_any():
+                    body.add(chunk)
+                return Answer(body.whole(), response.headers.get("Content-Type", ""), encoding)
+
+
+def _on_its_server(url: URL, response: aiohttp.ClientResponse) -> URL | None:
+    """Return where a response leads on the server that gave it; None where it leads nowhere or to another one."""
+    if response.status not in _REDIRECTS:
+        return None
+    try:
+        further = url.join(URL(response.headers.get("Location", "")))
+        return further if further.origin() == url.origin() else None
+    except ValueError:
+        return None  # no URL, or one without a server
 
 
 def _admission(address: Address) -> tuple[ssl.SSLContext | None, dict[str, str]]:

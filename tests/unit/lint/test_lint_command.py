@@ -127,6 +127,23 @@ def test_noise_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert (out, err.startswith(f"grovescale: {url}"), err.count("\n") <= 2) == ("", True, True), err
 
 
+@pytest.mark.parametrize(
+    ("location", "code"),
+    [(b"/metrics/", 0), (b"metrics/", 0), (b"http://127.0.0.2:1/metrics/", 3), (b"mailto:someone", 3)],
+)
+def test_a_redirect_is_followed_on_its_server_alone(
+    location: bytes, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(connection: socket.socket, asked: bytes) -> None:
+        there = asked.startswith(b"GET /metrics/ ")
+        moved = reply(b"", b"Location: %b\r\n" % location, status=b"301 Moved Permanently")
+        (reply(TEXT) if there else moved)(connection, asked)
+
+    with serving(answer) as url:
+        assert main(["lint-metrics", url]) == code
+    assert (location.decode() in capsys.readouterr().err) == (code == 3)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_endpoint_is_read(packed: bool, capsys: pytest.CaptureFixture[str], snapshot: SnapshotAssertion) -> None:
     headers = PLAIN + b"Content-Encoding: gzip\r\n" if packed else PLAIN
