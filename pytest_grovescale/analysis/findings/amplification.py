@@ -27,7 +27,6 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -355,7 +354,7 @@ def _one_for_all(seen: Observed) -> Iterator[Finding]:
     applied: dict[str, set[ObjectId]] = defaultdict(set)
     for span in seen.spans:
         for one in seen.by_harness(span.start, span.end):
-            if one.code == HTTPStatus.CREATED:
+            if one.created:
                 applied[one.resource].add(one.object)
         resource = max(applied, key=lambda of: len(applied[of]), default="")
         writes = Counter(

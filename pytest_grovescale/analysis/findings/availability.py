@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from ..result import Finding
-from .evidence import Life, changed_paths, form, number_of
+from .evidence import Life, form, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -46,6 +46,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _all_at_once(seen: Observed) -> Iterator[Finding]:
     without: dict[str, list[float]] = defaultdict(list)
     end = seen.workload_deleted or seen.end
+    if not any(pod.deleted_at for pod in seen.lives.get("pods", ())):
+        return
     for resource, lives in sorted(seen.lives.items()):
         if resource == "pods":
             continue
@@ -91,15 +93,15 @@ def _without_ready(seen: Observed, pods: Sequence[Life], end: int) -> float | No
 
 def _rolled_twice(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose template the operator wrote twice for one change of their owner."""
-    for resource, lives in sorted(seen.lives.items()):
+    for resource in sorted(seen.lives):
         twice: list[tuple[int, Life]] = []
-        for life in lives:
+        for life, events in seen.kinds[resource].changed(_TEMPLATE):
             owner = seen.only_maker_for(life)
             if owner is None:
                 continue
             generations: Counter[str | int] = Counter()
-            for event in life.events[1:]:
-                if changed_paths(event, _TEMPLATE):
+            for event in events:
+                if event is not life.events[0]:
                     # The first template is that of its creation, until the test changes anything.
                     first = not generations and not _between(seen.workload_changes, life.begun, event.at)
                     generations[owner.generation_by(event)] += 1 + first
@@ -126,19 +128,19 @@ def _failed(seen: Observed) -> Iterator[Finding]:
     """Yield pods that failed and were neither deleted nor replaced, while their owner stayed."""
     end = (seen.workload_deleted or seen.end) - 1
     left: dict[str, list[Life]] = defaultdict(list)
-    owners: Counter[str] = Counter()
     for pod in seen.lives.get("pods", ()):
-        owner = seen.known.get(pod.owner or "")
-        owners.update([owner.resource] if owner is not None else [])
         failed = next((event.at for event in pod.events if event.fields.get("status.phase") == "Failed"), None)
+        owner = seen.known.get(pod.owner or "") if failed is not None else None
         if failed is None or owner is None or failed + _FAILED_NS > end or not pod.made_by_operator:
             continue
         others = [one for one in seen.children[owner.uid] if one.resource == "pods"]
         replaced = any(failed <= other.begun for other in others)
         if pod.stays(end) and not owner.deleting(end) and not replaced:
             left[owner.resource].append(pod)
+    owners = (seen.known.get(pod.owner or "") for pod in seen.lives["pods"]) if left else ()
+    number = Counter(owner.resource for owner in owners if owner is not None)
     for resource, pods in left.items():
-        if len(pods) >= min(_LEAST, max(1, round(_SHARE * owners[resource]))):
+        if len(pods) >= min(_LEAST, max(1, round(_SHARE * number[resource]))):
             yield Found(
                 id=ID,
                 severity="defect",

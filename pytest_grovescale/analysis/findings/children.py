@@ -71,8 +71,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _parts_left(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose objects stayed when the operator deleted what it had made with them under one name."""
     left: dict[tuple[str, str], list[Life]] = defaultdict(list)
-    for owner, children in seen.children.items():
-        if (parent := seen.known.get(owner)) is not None:
+    deleted = {life.owner for life in seen.known.values() if life.deleted_at}
+    for owner, children in seen.children.items() if deleted else ():
+        if owner in deleted and (parent := seen.known.get(owner)) is not None:
             for child, other in _left_parts(seen, parent, children):
                 left[child.resource, other.resource].append(other)
     for (gone, resource), found in left.items():
@@ -90,8 +91,6 @@ def _parts_left(seen: Observed) -> Iterator[Finding]:
 
 def _left_parts(seen: Observed, parent: Life, children: Sequence[Life]) -> Iterator[tuple[Life, Life]]:
     """Yield (child, other) for each child that the operator deleted and another of its name that stayed."""
-    if not any(child.deleted_at for child in children):
-        return
     own = [child for child in children if child.made_by_operator]
     lives = Counter((child.resource, child.object) for child in own)
     until = parent.stays_until(seen.end)
@@ -190,27 +189,20 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
 
 
 def _families(seen: Observed, window: Window) -> Iterator[_Family]:
-    for resource, lives in sorted(seen.lives.items()):
-        owners = [
-            life
-            for life in lives
-            if life.exists(window.end)
-            and not life.deleting(window.end)
-            and not life.changed_in(window.start, window.end)
-        ]
-        counted: list[tuple[Life, Counter[str]]] = []
+    rest = seen.at_rest(window)
+    for resource, owners in sorted(rest.lives.items()):
+        counts: dict[str, dict[str, int]] = defaultdict(dict)
+        """Kind → owner's UID → its children of that kind."""
         unsettled: set[str] = set()
         for life in owners:
-            counts: Counter[str] = Counter()
             for child in seen.children.get(life.uid, ()):
-                if child.stays(window.end) and child.made_by_operator:
-                    counts[child.resource] += 1
-                if child.changed_in(window.start, window.end):
+                if child.made_by_operator and child.stays(window.end):
+                    of = counts[child.resource]
+                    of[life.uid] = of.get(life.uid, 0) + 1
+                if child in rest.changed:
                     unsettled.add(child.resource)
-            counted.append((life, counts))
-        kinds = {kind for _, counts in counted for kind in counts}
-        for kind in sorted(kinds - unsettled):
-            yield _Family(window, resource, kind, [(life, counts[kind]) for life, counts in counted])
+        for kind in sorted(counts.keys() - unsettled):
+            yield _Family(window, resource, kind, [(life, counts[kind].get(life.uid, 0)) for life in owners])
 
 
 def _is_of_others(seen: Observed, window: Window, row: tuple[Life, int, int]) -> bool:

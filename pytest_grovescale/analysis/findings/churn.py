@@ -27,8 +27,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from http import HTTPStatus
+from collections.abc import Iterator, Mapping
 from statistics import median
 
 from ...recording.conditions import READY_PATH
@@ -125,19 +124,20 @@ def _is_surplus(seen: Observed, life: Life) -> bool:
 
 def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
     """Yield a finding for each other kind that was made again for owners whose deletion had been asked for."""
+    going = (owner for uid in seen.children if (owner := seen.known.get(uid)) is not None)
+    asked = {owner.uid: _version_asked(owner) for owner in going if owner.marked_at is not None}
     for resource, lives in sorted(seen.lives.items()):
         if resource in without:
             continue
         again: dict[str, list[Life]] = {}
-        known: set[tuple[str, str, str | None]] = set()
-        for life in sorted(lives, key=lambda one: one.begun):
-            place = *life.object, life.owner
-            owner = seen.known.get(life.owner or "")
-            if owner is None or owner.marked_at is None or not life.made_by_operator:
-                known.add(place)
-                continue
-            if (place in known and _made_after(life, owner)) or _takes_a_place(seen, life, owner):
-                again.setdefault(owner.resource, []).append(life)
+        known: set[tuple[ObjectId, str | None]] = set()
+        late = {life for life in lives if life.made_by_operator and _is_late(seen, life, asked)}
+        for life in sorted(lives, key=lambda one: one.begun) if late else ():
+            place = life.object, life.owner
+            if life in late:
+                owner = seen.known[life.owner or ""]
+                if (place in known and _made_after(life, asked[owner.uid])) or _takes_a_place(seen, life, owner):
+                    again.setdefault(owner.resource, []).append(life)
             known.add(place)
         for of, found in again.items():
             if len(found) < _LEAST:
@@ -164,14 +164,29 @@ def _takes_a_place(seen: Observed, life: Life, owner: Life) -> bool:
     return any(at is not None and asked <= at <= life.begun for at in gone)
 
 
-def _made_after(life: Life, owner: Life) -> bool:
-    """Return whether an object was made after the deletion of its owner had been asked for."""
+def _is_late(seen: Observed, life: Life, asked: Mapping[str, int]) -> bool:
+    """Return whether an object may have been made for an owner that goes; ``asked``: UID → version; see below."""
+    version = asked.get(life.owner or "")
+    return version is not None and (
+        _made_after(life, version) or life.begun >= (seen.known[life.owner or ""].marked_at or 0) + _LATER_NS
+    )
+
+
+def _version_asked(owner: Life) -> int:
+    """Return the version with which the deletion of an object had been asked for; 0: unknown."""
     asked = next((event for event in owner.events if event.at == owner.marked_at), None)
-    return asked is not None and 0 < int(asked.resource_version or 0) < int(life.events[0].resource_version or 0)
+    return int(asked.resource_version or 0) if asked is not None else 0
+
+
+def _made_after(life: Life, version: int) -> bool:
+    """Return whether an object was made after some version, where that is known."""
+    return 0 < version < int(life.events[0].resource_version or 0)
 
 
 def _not_watched(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds that no watch shows of which objects are made and collected again and again."""
+    if max(seen.creations.values(), default=0) < AGAIN:
+        return
     collected = Counter(
         (one.resource, one.object)
         for one in seen.all_requests
@@ -204,12 +219,10 @@ def _deleters(seen: Observed) -> dict[tuple[str, ObjectId], str]:
 
 
 def _in_one_step(seen: Observed, life: Life) -> bool:
-    gone = life.gone_at
-    if gone is None or gone >= seen.end:
+    gone, deleted = life.gone_at, seen.workload_deleted
+    if gone is None or gone >= seen.end or (deleted is not None and gone >= deleted):
         return False
-    step = bisect_right(seen.workload_changes, life.events[0].at)
-    deleted = seen.workload_deleted
-    return step == bisect_right(seen.workload_changes, gone) and (deleted is None or gone < deleted)
+    return bisect_right(seen.workload_changes, life.begun) == bisect_right(seen.workload_changes, gone)
 
 
 def _ended(life: Life) -> bool:
@@ -231,8 +244,8 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
     """Yield numbers of children in a spec whose change had children replaced that could have stayed."""
     replaced: dict[tuple[str, str, int, int, str], list[tuple[int, int]]] = defaultdict(list)
     changed = {(one.resource, one.object) for one in seen.by_harness(seen.begin, seen.end) if one.verb != "create"}
-    for resource, lives in sorted(seen.lives.items()):
-        for owner in (life for life in lives if (resource, life.object) in changed):
+    for resource in sorted({resource for resource, _ in changed} & set(seen.lives)):
+        for owner in (life for life in seen.lives[resource] if life.key in changed):
             for event in owner.events:
                 if (number := _only_number(event)) is None:
                     continue
@@ -352,7 +365,7 @@ def _touched_at(seen: Observed, root: Life) -> list[int]:
     """Return when the harness wrote an object or what is below it, its creation left out."""
     keys = {one.key for one in [root, *seen.below(root)]}
     writes = (one for key in keys for one in seen.writes_by_object.get(key, ()))
-    return [one.completed for one in writes if one.user == seen.harness and one.code != HTTPStatus.CREATED]
+    return [one.completed for one in writes if one.user == seen.harness and not one.created]
 
 
 def _made_again(seen: Observed) -> Iterator[Finding]:
@@ -382,17 +395,18 @@ def _made_again(seen: Observed) -> Iterator[Finding]:
 
 def _rewritten(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose contents the operator wrote again and again, while their owners stayed."""
-    for resource, lives in sorted(seen.lives.items()):
+    for resource in sorted(seen.lives):
         often: list[tuple[int, str, Life]] = []
-        for life in lives:
-            owner = seen.only_maker_for(life)
+        for life, events in seen.kinds[resource].changed(WANTED):
+            changes = [event for event in events if event is not life.events[0]]
+            owner = seen.only_maker_for(life) if len(changes) >= _LEAST_REWRITTEN else None
             if owner is None:
                 continue
             paths: Counter[str] = Counter()
             generations: Counter[str | int] = Counter()
-            for event in life.events[1:]:
-                wanted = changed_paths(event, WANTED)
-                if wanted and (resource == "secrets" or not _has_cause(seen, event, life, owner)):
+            for event in changes:
+                if resource == "secrets" or not _has_cause(seen, event, life, owner):
+                    wanted = changed_paths(event, WANTED)
                     paths.update(wanted)
                     generations[owner.generation_by(event)] += 1
             if generations and (most := max(generations.values())) >= _LEAST_REWRITTEN:

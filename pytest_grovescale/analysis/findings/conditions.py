@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from http import HTTPStatus
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
@@ -122,7 +121,7 @@ def _reasons(seen: Observed, life: Life) -> list[int]:
         for event in life.events
         if event.difference is not None and any(path.startswith("metadata") for path in event.difference.paths)
     ]
-    found += [one.completed for one in life.writes if one.user != seen.operator and one.code != HTTPStatus.CREATED]
+    found += [one.completed for one in life.writes if one.user != seen.operator and not one.created]
     for pod in seen.below(life):
         before = ""
         for event in pod.events:
@@ -140,6 +139,8 @@ def _falling(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[F
     if (applied := seen.workload_applied) is None:
         return
     kinds = {f"status.{of.partition('.')[0]}": of for of in seen.lives}
+    if not any(path.lower() in kinds for path in seen.kinds[resource].numbers):
+        return
     for life in lives:
         for path, before, value in _falls(seen, life, kinds, applied):
             yield Found(
@@ -177,7 +178,7 @@ def _went(seen: Observed, kind: str, start: int, end: int) -> bool:
     if any(start <= at <= end for life in seen.lives[kind] for at in (life.marked_at, life.gone_at) if at is not None):
         return True
     return any(
-        one.resource == kind and one.code != HTTPStatus.CREATED and one.user != seen.operator
+        one.resource == kind and not one.created and one.user != seen.operator
         for one in seen.changes.between(start, end)
     )
 
@@ -186,9 +187,10 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
     """Yield that times of transition move in changes that are no transition, and that something else is with them."""
     moved = Counter(
         life.name
-        for life in lives
-        for event in life.between(seen.begin, seen.end)
+        for life, events in seen.kinds[resource].changed(_MOVED)
+        for event in (events if len(life.events) >= _OBJECTS and life.own_updates else ())
         if event.difference is not None
+        and seen.begin <= event.at < seen.end
         and event.difference.kind == "content"
         and _MOVED in event.difference.paths
         and len(event.difference.paths) < _PATHS

@@ -13,9 +13,8 @@ where it is the least of five objects or more, so that no queue explains it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from http import HTTPStatus
 from itertools import pairwise
 from statistics import median, quantiles
 from typing import NamedTuple
@@ -64,12 +63,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _first_acts(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds of the workload's objects that the operator does nothing for at first, whichever it is."""
     waits: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    number = Counter(one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created)
+    several = {resource for resource, count in number.items() if count >= _OBJECTS}
+    lives = {life.key: life for of in several for life in seen.lives.get(of, ())}
     for span in seen.spans:
         if rate_limited(span) or span.phase.outcome != "passed":
             continue
-        applied = [one for one in seen.by_harness(span.start, span.end) if one.code == HTTPStatus.CREATED]
-        resources = {one.resource for one in applied}
-        lives = {(life.resource, life.object): life for of in resources for life in seen.lives.get(of, ())}
+        applied = [one for one in seen.by_harness(span.start, span.end) if one.created]
         for one in applied:
             life = lives.get((one.resource, one.object))
             first = _first_act(seen, life, span) if life is not None else None
@@ -120,10 +120,7 @@ def _working(seen: Observed, start: int, end: int) -> float:
 
 def _gaps(seen: Observed) -> Iterator[Finding]:
     worst: tuple[float, Finding] | None = None
-    held = any(pacing.late(seen))
     for span in seen.spans:
-        if held and seen.workload_deleted is not None and span.end > seen.workload_deleted:
-            continue  # its finalizers stay: pacing says so
         if span.phase.outcome != "passed" or span.triggers or not span.phase.milestones or rate_limited(span):
             continue
         least = _LEAST_SLOWED_S if seen.slowed(span) else _LEAST_S
@@ -132,6 +129,8 @@ def _gaps(seen: Observed) -> Iterator[Finding]:
         total = sum(one.seconds for one in gaps)
         if not gaps or (worst is not None and total <= worst[0]):
             continue
+        if seen.workload_deleted is not None and span.end > seen.workload_deleted and any(pacing.late(seen)):
+            continue  # its finalizers stay: pacing says so
         longest = max(gaps, key=lambda one: one.seconds)
         several = f", {len(gaps):,} times, {total:.1f} s in all" if len(gaps) > 1 else ""
         worst = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...recording.conditions import READY_PATH
-from ...recording.records import ObjectSeen, Request
+from ...recording.records import Difference, ObjectSeen, Request
 from ..api_requests import category_of, counted
 from ..audit_times import changes_object
 from ..phase_result import CpuResult, PhaseResult
@@ -64,12 +65,19 @@ def changed_paths(event: ObjectSeen, parts: str | tuple[str, ...]) -> list[str]:
     return [path for path in event.difference.paths if path.startswith(parts)] if event.difference is not None else []
 
 
+def is_news(event: ObjectSeen) -> bool:
+    """Return whether more changed than times, counters of attempts or orders."""
+    return event.difference is None or event.difference.kind not in _STAMPS
+
+
 def condition(kind: str) -> str:
     """Return the path of a condition's status, as a recording names it."""
     return f"status.conditions[type={kind}].status"
 
 
 _LIMITED = 0.05
+
+_CREATED = int(HTTPStatus.CREATED)
 
 _NOTHING: Mapping[str, str | int] = MappingProxyType({})
 
@@ -92,6 +100,8 @@ class Sent(msgspec.Struct, frozen=True, eq=False, gc=False):
     name: str
     code: int
     category: str
+    created: bool
+    """Whether it made an object, by its answer."""
     changes: bool
     """Whether it is a successful write, which may have changed an object."""
     unlimited: bool
@@ -143,6 +153,7 @@ def requests_read(requests: Iterable[Request], offset: Callable[[int], int] | No
                 name,
                 one.code,
                 category,
+                one.code == _CREATED,
                 changes_object(one),
                 one.unlimited,
                 one.path,
@@ -161,11 +172,14 @@ class Received:
     def __init__(self, sent: Iterable[Sent]) -> None:
         self._sent = sorted(sent, key=_RECEIVED)
         self._times = [one.received for one in self._sent]
+        self._known: dict[tuple[int, int], Sequence[Sent]] = {}
 
-    def between(self, start: int, end: int) -> list[Sent]:
+    def between(self, start: int, end: int) -> Sequence[Sent]:
         """Return those that were received in a time, its end left out."""
-        first, last = bisect.bisect_left(self._times, start), bisect.bisect_left(self._times, end)
-        return sorted(self._sent[first:last], key=_NUMBER)
+        if (start, end) not in self._known:
+            first, last = bisect.bisect_left(self._times, start), bisect.bisect_left(self._times, end)
+            self._known[start, end] = sorted(self._sent[first:last], key=_NUMBER)
+        return self._known[start, end]
 
     def count(self, start: int, end: int) -> int:
         """Return how many there are in a time."""
@@ -256,15 +270,7 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
         """Return whether it changed in a time: an operator that stamps its objects each second hides nothing by it."""
         if self.events[-1].at < start or self.begun > end:
             return False
-        # No more than times, counters of attempts or orders is no change.
-        return any(
-            event.difference is None or event.difference.kind not in _STAMPS for event in self._inside(start, end)
-        )
-
-    def _inside(self, start: int, end: int) -> Sequence[ObjectSeen]:
-        """Return its events in a time, both ends included."""
-        first = bisect.bisect_left(self.events, start, key=_AT)
-        return self.events[first : bisect.bisect_right(self.events, end, key=_AT)]
+        return any(start <= event.at <= end and is_news(event) for event in self.events)
 
     def field(self, path: str, at: int) -> Any:
         """Return the value of a kept field at a moment; None without one."""
@@ -316,6 +322,51 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
     def exists(self, at: int) -> bool:
         """Return whether it existed at a moment."""
         return self.begun <= at and (self.gone_at is None or self.gone_at > at)
+
+
+class Kind:
+    """All objects of one kind, with what their events ever showed: few values, which rules ask before each object.
+
+    Equal parts of records are one object in `Contents`, so that they are found by their identity.
+    """
+
+    def __init__(self, lives: Sequence[Life]) -> None:
+        self._lives = lives
+
+    @functools.cached_property
+    def differences(self) -> Sequence[Difference]:
+        """How an event of it differed from the one before, each once."""
+        found = {id(event.difference): event.difference for life in self._lives for event in life.events}
+        return [one for one in found.values() if one is not None]
+
+    @functools.cached_property
+    def numbers(self) -> frozenset[str]:
+        """The paths of its numbers, phases and conditions."""
+        found = {id(event.numbers): event.numbers for life in self._lives for event in life.events}
+        return frozenset(path for numbers in found.values() for path in numbers)
+
+    @functools.cached_property
+    def fields(self) -> frozenset[str]:
+        """The paths of its kept fields."""
+        found = {id(event.fields): event.fields for life in self._lives for event in life.events}
+        return frozenset(path for fields in found.values() for path in fields)
+
+    @functools.cached_property
+    def finalizers(self) -> frozenset[str]:
+        """All finalizers that any of it had."""
+        held = (event.finalizers for life in self._lives for event in life.events if event.finalizers)
+        return frozenset(name for names in held for name in names)
+
+    def changed(self, parts: str | tuple[str, ...]) -> Iterator[tuple[Life, list[ObjectSeen]]]:
+        """Yield each object of which fields that begin so changed, with the events that changed them."""
+        those = {id(one) for one in self.differences if any(path.startswith(parts) for path in one.paths)}
+        for life in self._lives if those else ():
+            if events := [event for event in life.events if id(event.difference) in those]:
+                yield life, events
+
+    def returned(self, parts: str | tuple[str, ...]) -> bool:
+        """Return whether any field that begins so had the value again that it had before."""
+        return any(path.startswith(parts) for one in self.differences for path in one.back)
 
 
 class Span(NamedTuple):

@@ -16,7 +16,6 @@ names speak of a maximum or a limit are left out.
 
 from __future__ import annotations
 
-import functools
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -28,7 +27,6 @@ from ...recording.conditions import READY_PATH
 from ..metrics.history import TargetHistory
 from ..metrics.object_states import states_of
 from ..result import Finding
-from .evidence import Life
 from .observed import Observed
 
 ID = "gauge"
@@ -42,6 +40,9 @@ _FEW = 20
 Counts = Mapping[str, Mapping[int, int]]
 """What is counted, in words → scrape at rest → its number then."""
 
+_State = tuple[str | None, tuple[tuple[str, str | int], ...]]
+"""Phase, as the watch keeps it of pods, and the numbers, phases and conditions of an object."""
+_PHASE = "status.phase"
 _STATES = 12
 """Phases and conditions of a kind that gauges are held against."""
 
@@ -263,8 +264,11 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
     found: dict[str, Mapping[int, int]] = {}
     for resource, lives in seen.lives.items():
         there = dict.fromkeys(rests, 0)
-        states: dict[int, Counter[str]] = {scrape: Counter() for scrape in rests}
+        # Most objects of a kind are in the same few states.
+        alike: dict[int, Counter[_State]] = {scrape: Counter() for scrape in rests}
         ready = dict.fromkeys(rests, 0)
+        kind = seen.kinds[resource]
+        of_phase, of_ready = _PHASE in kind.fields, READY_PATH in kind.fields
         for life in lives:
             gone = life.gone_at
             first = bisect_left(times, life.begun)
@@ -272,24 +276,24 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
             for number in range(first, last):
                 scrape = rests[number]
                 there[scrape] += 1
-                ready[scrape] += life.field(READY_PATH, times[number]) == "True"
-                states[scrape].update(_states(life, times[number]))
+                ready[scrape] += of_ready and life.field(READY_PATH, times[number]) == "True"
+                phase = life.field(_PHASE, times[number]) if of_phase else None
+                numbers = tuple(life.numbers(times[number]).items()) if kind.numbers else ()
+                alike[scrape][phase if isinstance(phase, str) else None, numbers] += 1
         found[resource] = there
         if any(READY_PATH in life.events[-1].fields for life in lives):
             found[f"ready {resource}"] = ready
+        states = {scrape: _in_words(counts) for scrape, counts in alike.items()}
         kinds = sum(states.values(), Counter[str]())
         for state, _ in sorted(kinds.items(), key=lambda one: (-one[1], one[0]))[:_STATES]:
             found[f"{resource} in {state}"] = {scrape: those[state] for scrape, those in states.items()}
     return found
 
 
-def _states(life: Life, at: int) -> frozenset[str]:
-    """Return the phase and the conditions of an object at a moment."""
-    phase = life.field("status.phase", at)
-    return _in_words(phase if isinstance(phase, str) else None, tuple(life.numbers(at).items()))
-
-
-@functools.lru_cache(maxsize=1024)
-def _in_words(phase: str | None, numbers: Sequence[tuple[str, str | int]]) -> frozenset[str]:
-    # Most objects of a kind are in the same few states.
-    return states_of({**({} if phase is None else {"status.phase": phase}), **dict(numbers)})
+def _in_words(counts: Counter[_State]) -> Counter[str]:
+    """Return phase or condition, in words → its number, from the number of objects with each phase and numbers."""
+    found: Counter[str] = Counter()
+    for (phase, numbers), count in counts.items():
+        for words in states_of({**({} if phase is None else {_PHASE: phase}), **dict(numbers)}):
+            found[words] += count
+    return found

@@ -60,10 +60,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _of_all_objects(seen)
     yield from _histories(seen)
     times = _nothing_to_do(seen)
+    changed = {life for time in times for life in seen.changed_in(*time)}
     for resource, lives in sorted(seen.lives.items()):
         by_path: dict[str, list[_Growth]] = defaultdict(list)
-        for life in lives:
-            if life.own_updates:
+        for life in lives if changed else ():
+            if life.own_updates and life in changed:
                 for path, growth in _growing(life, seen.end, times):
                     by_path[path].append(growth)
         enough = {path: found for path, found in by_path.items() if _is_enough(found)}
@@ -110,13 +111,14 @@ def _of_all_objects(seen: Observed) -> Iterator[Finding]:
 
 def _histories(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds of children of which each change of their owner's spec adds some, and none goes."""
-    needed = {need.partition("/")[0] for pod in seen.lives.get("pods", ()) for need in pod.events[0].needs}
     grown: dict[tuple[str, str], list[tuple[Life, list[int]]]] = defaultdict(list)
     changed = {
         (one.resource, one.object)
         for one in seen.by_harness(seen.begin, seen.workload_deleted or seen.end)
         if one.verb in ("update", "patch") and not one.subresource
     }
+    pods = seen.lives.get("pods", ()) if changed else ()
+    needed = {need.partition("/")[0] for pod in pods for need in pod.events[0].needs}
     for resource, of in sorted(changed):
         for owner in seen.of_name.get((resource, of), ()):
             end = owner.stays_until(seen.workload_deleted or seen.end)
@@ -175,8 +177,6 @@ def _nothing_to_do(seen: Observed) -> list[tuple[int, int]]:
 def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:
     """Yield the fields that made an object larger with their changes, to its deletion."""
     grown: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    if not any(life.changed_in(*time) for time in times):
-        return
     if life.marked_at is not None:
         end = min(end, life.marked_at)
     for event in life.events:

@@ -72,9 +72,9 @@ def _leases(seen: Observed) -> Iterator[Finding]:
         if one.category == "lease" and one.verb in ("update", "patch") and not one.refused:
             renewed[one.object].append(one.received)
     for story in seen.contents.watches.values():
-        for key, events in story.objects.items():
+        for key, events in ((key, story.objects[key]) for key in story.objects if key in renewed):
             lasts = next((e.fields[_DURATION] for e in reversed(events) if e.fields.get(_DURATION)), None)
-            every = [(after - before) / 1e9 for before, after in pairwise(renewed.get(key, []))]
+            every = [(after - before) / 1e9 for before, after in pairwise(renewed[key])]
             if lasts is None or len(every) < _LEAST - 1:
                 continue
             longest = max(every)

@@ -25,7 +25,6 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from http import HTTPStatus
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.records import SETTLED
@@ -114,16 +113,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _asked(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of request that went on for objects that were gone."""
-    gone = {
-        (life.resource, life.object): at
-        for lives in seen.lives.values()
-        for life in lives
-        if (at := life.gone_at) is not None
-    }
     late: dict[str, list[ObjectId]] = defaultdict(list)
-    for one in seen.requests_in(seen.workload_deleted or seen.end, seen.end):
-        at = gone.get((one.resource, one.object))
-        if at is not None and one.received >= at + QUIET_NS and (one.what, one.object) in seen.repeated_at_quiet:
+    after = seen.requests_in(seen.workload_deleted or seen.end, seen.end)
+    for one in (one for one in after if (one.what, one.object) in seen.repeated_at_quiet):
+        lives = reversed(seen.of_name.get((one.resource, one.object), ()))
+        at = next((life.gone_at for life in lives if life.gone_at is not None), None)
+        if at is not None and one.received >= at + QUIET_NS:
             late[one.what].append(one.object)
     for what, objects in sorted(late.items()):
         if len(set(objects)) >= _LEAST_ASKED:
@@ -229,9 +224,7 @@ def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         start, end = (by_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
         acts = seen.by_harness(span.start, span.end)
-        only_changed = bool(acts) and all(
-            one.verb in ("update", "patch") and one.code != HTTPStatus.CREATED for one in acts
-        )
+        only_changed = bool(acts) and all(one.verb in ("update", "patch") and not one.created for one in acts)
         if only_changed and start is not None and end is not None and start.pid == end.pid:
             after = [read for read in reads if read.at >= end.at and read.pid == end.pid]
             pairs.append((span.phase.name, start, end, after))

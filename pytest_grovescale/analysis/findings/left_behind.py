@@ -97,7 +97,7 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         late: list[Life] = []
         number = 0
-        for life in lives:
+        for life in lives if seen.kinds[resource].finalizers else ():
             held = next((event for event in life.events if event.finalizers), None)
             if held is None or held is life.events[0] or not life.own_updates:
                 continue
@@ -119,8 +119,8 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
 def _let_go_early(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose finalizer was taken away before the operator had deleted what it was there for."""
     gone: dict[tuple[str, str], Life] = {}
-    for lives in seen.lives.values():
-        for life in lives:
+    for resource, lives in seen.lives.items():
+        for life in lives if not all(map(of_kubernetes, seen.kinds[resource].finalizers)) else ():
             if not life.own_updates or life.marked_at is None or life.gone_at is None:
                 continue
             if not all(map(of_kubernetes, life.finalizers_at(life.marked_at))):
@@ -171,16 +171,18 @@ def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
     stuck = deleted is not None and any(window.start >= deleted for window in seen.stalls)
     if applied is None or not (seen.settled or stuck):
         return
+    stay = {
+        owner.uid
+        for owner in seen.known.values()
+        if owner.begun < applied and owner.owner == "" and owner.marked_at is None and owner.exists(seen.end)
+        if not any(one.user == seen.harness for one in owner.writes if one.verb == "create")
+    }
     kept: dict[tuple[str, str], list[Life]] = defaultdict(list)
-    for resource, lives in sorted(seen.lives.items()):
+    for resource, lives in sorted(seen.lives.items()) if stay else ():
         for life in lives:
-            owner = seen.known.get(life.owner or "")
-            if owner is None or not life.exists(seen.end) or life.marked_at is not None or not life.made_by_operator:
-                continue
-            stays = owner.exists(seen.end) and owner.marked_at is None and owner.owner == ""
-            by_harness = any(one.user == seen.harness for one in owner.writes if one.verb == "create")
-            if stays and not by_harness and owner.begun < applied:
-                kept[resource, owner.uid].append(life)
+            own = life.owner in stay and life.made_by_operator
+            if own and life.owner and life.marked_at is None and life.exists(seen.end):
+                kept[resource, life.owner].append(life)
     for (resource, uid), found in kept.items():
         yield resource, seen.known[uid], found
 

@@ -12,7 +12,6 @@ controllers: they count only where an unmet milestone does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from http import HTTPStatus
 from typing import NamedTuple
 
 from ...recording.evaluation import count_leaves
@@ -101,7 +100,7 @@ def _existing(seen: Observed, resource: str) -> int:
     if resource in seen.lives:
         return sum(life.exists(seen.end) for life in seen.lives[resource])
     requests = [one for one in seen.all_requests if one.resource == resource and not one.subresource and one.changes]
-    made = {one.object for one in requests if one.code == HTTPStatus.CREATED}
+    made = {one.object for one in requests if one.created}
     deleted = {one.object for one in requests if one.verb == "delete"}
     emptied = {one.namespace for one in requests if one.verb == "deletecollection"}
     return len([one for one in made - deleted if one[0] not in emptied])

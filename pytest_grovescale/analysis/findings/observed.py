@@ -7,7 +7,6 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 
 from ...exposition.families import parse
 from ...recording.records import SETTLED
@@ -258,7 +257,7 @@ class Observed(ObservedObjects):
         if not self.log_whole:
             return []
         found = []
-        own = (one for one in self.requests if one.changes and (one.verb == "delete" or one.code == HTTPStatus.CREATED))
+        own = (one for one in self.requests if one.changes and (one.verb == "delete" or one.created))
         steps = sorted([*self.changes_by_others, *(one.completed for one in own)])
         for span in self.spans:
             if span.phase.outcome == "passed" or all(one.met for one in span.phase.milestones):
@@ -284,7 +283,7 @@ class Observed(ObservedObjects):
             # phase before has left to be done.
             met = [milestone.observed_s or 0.0 for milestone in span.phase.milestones]
             begin = span.start + (round(max(met) * 1e9) if met else 0)
-            moments = [at for at in others if begin <= at < span.end]
+            moments = others[bisect.bisect_left(others, begin) : bisect.bisect_left(others, span.end)]
             starts = [begin, *(at + QUIET_NS for at in moments)]
             ends = [*moments, span.end]
             # A change is a moment of another phase, too: of the deployment that this phase follows.

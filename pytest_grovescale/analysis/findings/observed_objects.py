@@ -7,15 +7,27 @@ import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from http import HTTPStatus
+from typing import NamedTuple
 
+from ...recording.conditions import READY_PATH
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
 from ..recording_index import WatchStory
-from .evidence import Life, ObjectId, Sent, Touch
+from .evidence import Kind, Life, ObjectId, Sent, Touch, Window, is_news
 from .observed_requests import WORKLOAD, ObservedRequests
 
 _DELETION = "metadata.deletionTimestamp"
 _UPDATES = frozenset({"update", "patch"})
+
+
+class AtRest(NamedTuple):
+    """The objects at the end of a time."""
+
+    lives: Mapping[str, Sequence[Life]]
+    """Resource → those that stay, and have not changed in the time."""
+    changed: frozenset[Life]
+    """Those that have."""
+    ready: frozenset[Life]
+    """The pods that are Ready, or were when they went."""
 
 
 class ObservedObjects(ObservedRequests):
@@ -30,7 +42,7 @@ class ObservedObjects(ObservedRequests):
             made, unnamed = self.made.get(resource, frozenset()), resource in self.made_unnamed
             for of, events in story.objects.items():
                 writes = self.writes_by_object.get((resource, of), ())
-                writers = [one.user for one in writes if one.verb in _UPDATES and one.code != HTTPStatus.CREATED]
+                writers = [one.user for one in writes if one.verb in _UPDATES and not one.created]
                 for own in _by_uid(events):
                     first, last = own[0], own[-1]
                     complete = not first.initial and not story.gaps
@@ -173,14 +185,43 @@ class ObservedObjects(ObservedRequests):
 
     def still(self, at: int, seconds: float) -> bool:
         """Return whether no watched object changed in the seconds before a moment."""
-        before = bisect.bisect_right(self._changes, at)
-        return before == 0 or at - self._changes[before - 1] >= seconds * 1e9
+        before = bisect.bisect_right(self._moments, at)
+        last = next((event.at for _, event in reversed(self._events[:before]) if not event.initial), None)
+        return last is None or at - last >= seconds * 1e9
+
+    def changed_in(self, start: int, end: int) -> frozenset[Life]:
+        """Return the objects that changed in a time, both ends included; see `is_news`."""
+        first, last = bisect.bisect_left(self._moments, start), bisect.bisect_right(self._moments, end)
+        return frozenset(life for life, event in self._events[first:last] if is_news(event))
 
     @functools.cached_property
-    def _changes(self) -> list[int]:
-        """When any watched object changed, in order."""
-        lives = (life for lives in self.lives.values() for life in lives)
-        return sorted(event.at for life in lives for event in life.events if not event.initial)
+    def _events(self) -> list[tuple[Life, ObjectSeen]]:
+        """All events of all watched objects, in order."""
+        events = [(life, event) for lives in self.lives.values() for life in lives for event in life.events]
+        return sorted(events, key=lambda one: one[1].at)
+
+    @functools.cached_property
+    def _moments(self) -> list[int]:
+        return [event.at for _, event in self._events]
+
+    @functools.cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """Resource → what the objects in `lives` ever showed."""
+        return {resource: Kind(lives) for resource, lives in self.lives.items()}
+
+    def at_rest(self, window: Window) -> AtRest:
+        """Return the objects that an idle window, or a time without progress, is judged by."""
+        if window not in self._at_rest:
+            changed = self.changed_in(window.start, window.end)
+            pods = (pod for pod in self.lives.get("pods", ()) if pod.field(READY_PATH, window.end) == "True")
+            stay = {of: [life for life in lives if life.stays(window.end)] for of, lives in self.lives.items()}
+            unchanged = {of: [life for life in lives if life not in changed] for of, lives in stay.items()}
+            self._at_rest[window] = AtRest(unchanged if changed else stay, changed, frozenset(pods))
+        return self._at_rest[window]
+
+    @functools.cached_property
+    def _at_rest(self) -> dict[Window, AtRest]:
+        return {}
 
     @functools.cached_property
     def workload_gone(self) -> bool:
@@ -188,11 +229,7 @@ class ObservedObjects(ObservedRequests):
         acts = [mark for mark in self.contents.marks if mark.label in WORKLOAD and mark.state == "end"]
         last = self.test.phases[-1] if self.test.phases else None
         asked = bool(acts) and acts[-1].label == "delete" and last is not None and last.outcome == "passed"
-        workload = {
-            (one.resource, one.object)
-            for one in self.all_requests
-            if one.user == self.harness and one.code == HTTPStatus.CREATED
-        }
+        workload = {(one.resource, one.object) for one in self.all_requests if one.user == self.harness and one.created}
         return asked and not any(
             (resource, life.object) in workload and life.exists(self.end)
             for resource, lives in self.lives.items()

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from http import HTTPStatus
 
+from ...recording.records import Request
 from .. import contention
 from ..api_faults import ApiFaults
 from ..api_requests import HARNESS, open_watches
@@ -126,6 +127,10 @@ class ObservedRequests:
         return Received(self.own)
 
     @functools.cached_property
+    def _for_objects_received(self) -> Received:
+        return Received(self.requests)
+
+    @functools.cached_property
     def changes(self) -> Received:
         """The successful writes of anyone."""
         return Received([one for one in self.all_requests if one.changes])
@@ -134,17 +139,17 @@ class ObservedRequests:
     def _by_harness(self) -> Received:
         return Received([one for one in self.all_requests if one.changes and one.user == self.harness])
 
-    def by_harness(self, start: int, end: int) -> list[Sent]:
+    def by_harness(self, start: int, end: int) -> Sequence[Sent]:
         """Return the harness's successful writes in a time."""
         return self._by_harness.between(start, end)
 
-    def within(self, time: Span | Window | Touch) -> list[Sent]:
+    def within(self, time: Span | Window | Touch) -> Sequence[Sent]:
         """Return the operator's requests in a time, of all categories, in order."""
         return self._own_received.between(time.start, time.end)
 
-    def requests_in(self, start: int, end: int) -> list[Sent]:
+    def requests_in(self, start: int, end: int) -> Sequence[Sent]:
         """Return the operator's requests for objects in a time, in order; see `requests`."""
-        return [one for one in self._own_received.between(start, end) if is_for_objects(one)]
+        return self._for_objects_received.between(start, end)
 
     def own_rate(self, start: int, end: int) -> float:
         """Return how many requests a second the operator sent in a time, of all categories."""
@@ -157,22 +162,22 @@ class ObservedRequests:
     @functools.cached_property
     def watched_by_operator(self) -> frozenset[str]:
         """The resources that the operator itself watches."""
-        return frozenset(
-            one.qualified
-            for one in self.contents.requests
-            if one.verb == "watch" and one.user == self.operator and one.code < 400
-        )
+        return frozenset(one.qualified for one in self._watch_lines if one.code < 400)
+
+    @functools.cached_property
+    def _watch_lines(self) -> list[Request]:
+        return [one for one in self.contents.requests if one.verb == "watch" and one.user == self.operator]
 
     def open_watches(self, at: int) -> Counter[str]:
         """Return resource → how many watches of the operator were open at a moment."""
-        return open_watches(self.contents.requests, self.operator, at)
+        return open_watches(self._watch_lines, self.operator, at)
 
     @functools.cached_property
     def made(self) -> Mapping[str, frozenset[ObjectId]]:
         """Resource → objects that the operator made while it was under test, of those that the log names."""
         found: dict[str, set[ObjectId]] = defaultdict(set)
         for one in self.requests:
-            if one.code == HTTPStatus.CREATED and not one.subresource and one.name:
+            if one.created and not one.subresource and one.name:
                 found[one.resource].add(one.object)
         return {resource: frozenset(names) for resource, names in found.items()}
 
@@ -181,7 +186,7 @@ class ObservedRequests:
         """Resources of which only the operator made objects, with generated names, which the log does not have."""
         makers: dict[str, set[str]] = defaultdict(set)
         for one in self.all_requests:
-            if one.verb == "create" and one.code == HTTPStatus.CREATED and not one.subresource and not one.name:
+            if one.verb == "create" and one.created and not one.subresource and not one.name:
                 makers[one.resource].add(one.user)
         return frozenset(resource for resource, users in makers.items() if users == {self.operator})
 
@@ -216,7 +221,7 @@ class ObservedRequests:
     @functools.cached_property
     def creations(self) -> Counter[tuple[str, ObjectId]]:
         """(resource, object) → how often the operator made it, of those that the log names."""
-        created = (one for one in self.requests if one.code == HTTPStatus.CREATED and not one.subresource and one.name)
+        created = (one for one in self.requests if one.created and not one.subresource and one.name)
         return Counter((one.resource, one.object) for one in created)
 
     def role(self, user: str) -> str:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from http import HTTPStatus
 
 from ..audit_times import namespace_of
 from ..reconciles import singulars
@@ -49,8 +48,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 " which counts as absent: the garbage collector deletes such objects",
             )
         absent += [life for life in own if _owner_is_absent(seen, life)]
-        yield from _shared(seen, resource, lives)
-        yield from _taken_over(seen, resource, lives)
+        passed = [life for life in lives if any(event.owner for event in life.events[1:])]
+        yield from _shared(seen, resource, passed)
+        yield from _taken_over(seen, resource, passed)
         loose = [life for life in own if life.controlled is False]
         if loose and resource == "pods":
             yield _finding(
@@ -89,7 +89,7 @@ def _taken_over(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterato
         if life.events[0].owner == ""
         and any(event.owner for event in life.events)
         and life.own_updates
-        and any(one.user == seen.harness and one.code == HTTPStatus.CREATED for one in life.writes)
+        and any(one.user == seen.harness and one.created for one in life.writes)
     ]
     if taken:
         yield _finding(

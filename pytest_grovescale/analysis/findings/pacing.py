@@ -21,6 +21,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
+from operator import attrgetter
 from statistics import median, quantiles
 
 from ...recording.conditions import READY_PATH
@@ -81,13 +82,15 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _slow_answers(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose writes the API server takes long to answer with nothing else to do, and others at once."""
     alone: dict[str, list[float]] = defaultdict(list)
-    sent = sorted((one for one in seen.all_requests if one.verb != "watch"), key=lambda one: one.received)
+    sent = sorted((one for one in seen.all_requests if one.verb != "watch"), key=attrgetter("received"))
     free = 0  # when all requests before were answered
     for one, after in zip_longest(sent, sent[1:]):
-        by_itself = one.received >= free and (after is None or after.received >= one.completed)
+        received, completed = one.received, one.completed
+        by_itself = received >= free and (after is None or after.received >= completed)
         if by_itself and one.changes and one.verb != "delete" and one.category == "object":
-            alone[one.what].append((one.completed - one.received) / 1e9)
-        free = max(free, one.completed)
+            alone[one.what].append((completed - received) / 1e9)
+        if completed > free:
+            free = completed
     for what, times in sorted(alone.items()):
         others = [seconds for other, those in alone.items() if other != what for seconds in those]
         if len(times) < AGAIN or len(others) < _LEAST_ANSWERS:
@@ -302,6 +305,8 @@ def late(seen: Observed) -> Iterator[Finding]:
     if any(rate_limited(span) for span in seen.spans):
         return
     for resource, lives in sorted(seen.lives.items()):
+        if all(map(of_kubernetes, seen.kinds[resource].finalizers)):
+            continue
         held = [one for life in lives if (one := _held(seen, life, seen.children.get(life.uid, ()))) is not None]
         if len(held) < _LATE_OBJECTS:
             continue

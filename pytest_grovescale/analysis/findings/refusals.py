@@ -66,7 +66,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of refusal that repeats, and for retries without a growing delay."""
     sent = [one for one in seen.own if is_for_objects(one) or (one.code in _RIGHTS and one.category != "review")]
     refused = [one for one in sent if one.refused and not _is_a_question(one) and not seen.follows_fault(one)]
-    overtaken = _overtaken(seen)
+    overtaken = _overtaken(seen, refused)
     conflicts = [one for one in refused if _is_conflict(one) or overtaken(one)]
     yield from _conflicts(seen, conflicts)
     known = {*conflicts, *(twice := list(_made_twice(seen, refused)))}
@@ -130,7 +130,7 @@ def _given_up(seen: Observed) -> Iterator[Finding]:
     """Yield writes that were refused for the moment and never sent again, where most of their like were."""
     refused: dict[tuple[str, ObjectId], Sent] = {}
     wrote: dict[tuple[str, ObjectId], int] = {}
-    for one in seen.requests:
+    for one in seen.requests if any(one.refused and one.code in _PASSING for one in seen.requests) else ():
         if one.verb in ("update", "patch") and one.name:
             if one.code in _PASSING:
                 refused[one.what, one.object] = one
@@ -180,8 +180,8 @@ def _errors(seen: Observed) -> Iterator[Finding]:
 def _made_twice(seen: Observed, refused: list[Sent]) -> Iterator[Sent]:
     """Yield refused creations of what the operator itself had made just before, where it is a part of what it makes."""
     made: dict[tuple[str, ObjectId], list[int]] = defaultdict(list)
-    for one in seen.requests:
-        if one.verb == "create" and one.code == HTTPStatus.CREATED and one.name:
+    for one in seen.requests if refused else ():
+        if one.verb == "create" and one.created and one.name:
             made[one.what, one.object].append(one.completed)
     number = Counter({what: 0 for what, _ in made})
     for (what, _), times in made.items():
@@ -213,14 +213,14 @@ def _lagging(twice: list[Sent]) -> Iterator[Finding]:
             )
 
 
-def _overtaken(seen: Observed) -> Callable[[Sent], bool]:
+def _overtaken(seen: Observed, refused: Sequence[Sent]) -> Callable[[Sent], bool]:
     """Return a function: was this a JSON patch that another write overtook?
 
     It may test the version that it is made for, is answered 422 then
     (https://www.rfc-editor.org/rfc/rfc6902#section-4.6), and goes through at the next try.
     """
     accepted: dict[tuple[str, ObjectId], int] = {}
-    for one in seen.requests:
+    for one in seen.requests if any(one.code == HTTPStatus.UNPROCESSABLE_ENTITY for one in refused) else ():
         if one.verb == "patch" and one.changes:
             accepted[one.what, one.object] = one.received
     return lambda one: (
@@ -237,7 +237,7 @@ def _is_conflict(one: Sent) -> bool:
 
 
 def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:
-    writes = Counter(one.what for one in seen.requests if one.verb in ("update", "patch"))
+    writes = Counter(one.what for one in seen.requests if conflicts and one.verb in ("update", "patch"))
     for what, number in Counter(one.what for one in conflicts).most_common():
         if number >= _LEAST_CONFLICTS and number >= _CONFLICTS * writes[what]:
             objects = Counter(one.object for one in conflicts if one.what == what)

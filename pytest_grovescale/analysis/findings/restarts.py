@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from http import HTTPStatus
 from itertools import pairwise
 
 from ..result import OPERATOR, Finding
@@ -124,7 +123,7 @@ def _changed(seen: Observed, sent: list[Sent], start: int, end: int) -> dict[str
 
 def _made_or_deleted(sent: list[Sent]) -> Iterator[Finding]:
     """Yield what the operator made or deleted of what it sent after a restart."""
-    made = [one for one in sent if one.code == HTTPStatus.CREATED and not one.subresource]
+    made = [one for one in sent if one.created and not one.subresource]
     deleted = [one for one in sent if one.verb == "delete"]
     kinds_made, kinds_deleted = (Counter(one.resource for one in those) for those in (made, deleted))
     replaced = kinds_made & kinds_deleted

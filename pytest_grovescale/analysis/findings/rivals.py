@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from http import HTTPStatus
 
 from ..result import Finding
 from .evidence import Life, Sent, form, is_builtin, number_of, shown
@@ -48,9 +47,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _specs_of_others(seen)
     yield from _deleted_of_others(seen)
     yield from _of_autoscalers(seen)
-    for _, lives in sorted(seen.lives.items()):
+    for resource, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
-        for life in lives:
+        for life in lives if seen.kinds[resource].returned(_WANTED) else ():
             if life.own_updates < _ON_EACH:
                 continue
             for path, times in _returns(seen, life).items():
@@ -67,7 +66,7 @@ def _taken_back(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         undone = [
             life
-            for life in lives
+            for life in (lives if seen.kinds[resource].returned(_ALL) else ())
             if life.updates > life.own_updates > 0
             and any(path.startswith(_OF_HARNESS) or path == _ALL for path in _returns(seen, life))
         ]
@@ -85,9 +84,7 @@ def _taken_back(seen: Observed) -> Iterator[Finding]:
 
 def _specs_of_others(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds of the workload whose spec, which says what its user wants, the operator changed."""
-    applied = {
-        (one.resource, one.object) for one in seen.by_harness(seen.begin, seen.end) if one.code == HTTPStatus.CREATED
-    }
+    applied = {(one.resource, one.object) for one in seen.by_harness(seen.begin, seen.end) if one.created}
     for resource in sorted({resource for resource, _ in applied} & set(seen.lives)):
         changed: Counter[str] = Counter()
         objects = 0
@@ -120,19 +117,21 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
 
 def _deleted_of_others(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds of which the operator deleted what others had made, and had not deleted."""
+    deleted = [one for one in seen.requests if one.verb == "delete" and one.changes]
+    names = {one.name for one in deleted}
     made = {
         (one.resource, one.object): one.user
-        for one in seen.all_requests
-        if one.code == HTTPStatus.CREATED and not one.subresource and one.name
+        for one in (seen.all_requests if deleted else ())
+        if one.name in names and one.created and not one.subresource and one.name
     }
     asked = {
         (one.resource, one.object) for one in seen.all_requests if one.verb == "delete" and one.user == seen.harness
     }
     found: dict[str, list[Sent]] = defaultdict(list)
-    for one in seen.requests:
+    for one in deleted:
         key = one.resource, one.object
         before = seen.workload_deleted is None or one.received < seen.workload_deleted
-        if before and one.verb == "delete" and one.changes and made.get(key) == seen.harness and key not in asked:
+        if before and made.get(key) == seen.harness and key not in asked:
             found[one.resource].append(one)
     for resource, deletions in found.items():
         own = resource.partition(".")[2].count(".") and resource in seen.with_status

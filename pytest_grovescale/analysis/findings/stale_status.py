@@ -27,11 +27,11 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 from statistics import median
+from typing import NamedTuple
 
-from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding
 from .evidence import BUDGETS, WANTED, Life, Window, changed_paths, condition, form, number_of
@@ -63,6 +63,7 @@ _PHASE = "status.phase"
 _ENDED = ("Succeeded", "Failed")
 _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
 """Conditions of Deployments, ReplicaSets and Jobs that say that they cannot do what they are for."""
+_CAN_FAIL = frozenset(condition(kind) for kind, _ in _FAILED)
 _NOT_READY_PHASES = frozenset(
     {"Pending", "Creating", "Progressing", "Deploying", "Provisioning", "NotReady", "Unknown"}
 )
@@ -71,11 +72,15 @@ _NOT_READY_PHASES = frozenset(
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind and field of the status that is wrong in the longest idle window."""
     found: dict[tuple[str, str], tuple[Window, list[str]]] = {}
+    idle: list[tuple[str, Window, list[_Status]]] = []
     for window in [*seen.idle_windows, *seen.stalls]:
         for resource in sorted(seen.status_written & set(seen.lives)):
-            for field, wrong in _wrong(seen, resource, window).items():
+            statuses = list(_statuses(seen, resource, window))
+            for field, wrong in _wrong(seen, statuses, window).items():
                 found.setdefault((resource, field), (window, wrong))
-    for resource, field, window, wrong in _right_once(seen):
+            if window in seen.idle_windows:
+                idle.append((resource, window, statuses))
+    for resource, field, window, wrong in _right_once(idle):
         found.setdefault((resource, field), (window, wrong))
     for (resource, field), (window, wrong) in found.items():
         # Numbers of the same pods are wrong together; how many there are says most.
@@ -100,10 +105,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
             evidence=tuple(wrong[1:_SHOWN]),
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
         )
-    yield from _unobserved(seen, {resource for resource, field in found if field == _GENERATION[1]})
+    changes = _status_changes(seen)
+    yield from _unobserved(seen, {resource for resource, field in found if field == _GENERATION[1]}, changes)
     yield from _ahead(seen)
     yield from _observed_ahead(seen)
-    yield from _behind(seen)
+    yield from _behind(seen, changes)
 
 
 def _of_field(seen: Observed, resource: str, field: str) -> About:
@@ -111,7 +117,7 @@ def _of_field(seen: Observed, resource: str, field: str) -> About:
     return About(aspect=Aspect.STATE, objects={life.key for life in seen.lives[resource]}, field=field)
 
 
-def _unobserved(seen: Observed, known: set[str]) -> Iterator[Finding]:
+def _unobserved(seen: Observed, known: set[str], changes: Mapping[Life, Sequence[int]]) -> Iterator[Finding]:
     """Yield the kinds whose status was written after a new generation, and never observed it, up to their end."""
     for resource in sorted(seen.status_written & set(seen.lives) - known):
         behind: list[str] = []
@@ -122,7 +128,7 @@ def _unobserved(seen: Observed, known: set[str]) -> Iterator[Finding]:
             if not (isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted):
                 continue
             changed = max(event.at for event in life.until(end) if _GENERATION[0] in event.numbers)
-            if any(_is_status(event) for event in life.between(changed + _CACHE_LAG_NS, end)):
+            if any(changed + _CACHE_LAG_NS <= at < end for at in changes.get(life, ())):
                 behind.append(f"{life.name} has {observed}, and generation {wanted}")
         if len(behind) >= _SHOWN:
             yield Found(
@@ -136,20 +142,96 @@ def _unobserved(seen: Observed, known: set[str]) -> Iterator[Finding]:
             )
 
 
-def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]]:
+class _Said(NamedTuple):
+    """What numbers, phases and conditions say, worked out once for all objects that have the same."""
+
+    behind: tuple[int, int] | None
+    """Observed generation and generation, where the first is behind."""
+    exceeded: Sequence[tuple[str, int, str, int]]
+    """Each number of a status that a part of it exceeds: readyStacks of stacks. Path, number, name of the part, its."""
+    ready: Mapping[str, int]
+    """The numbers of ready things of the status."""
+    wanted: frozenset[int]
+    """The numbers of the spec."""
+    states: Mapping[str, str | int]
+    """Path → value of the conditions and phases that say whether it is ready."""
+    failing: bool
+    """Whether a condition says no."""
+
+    @property
+    def says_ready(self) -> Sequence[str]:
+        return [path for path, value in self.states.items() if value == _READY_STATES[path]]
+
+
+@functools.lru_cache(maxsize=1024)
+def _said(numbers: Sequence[tuple[str, str | int]]) -> _Said:
+    by_path = dict(numbers)
+    wanted, observed = (by_path.get(path) for path in _GENERATION)
+    behind = isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted
+    counts = {path: number for path, number in numbers if isinstance(number, int)}
+    return _Said(
+        behind=(int(observed), int(wanted)) if behind and observed is not None and wanted is not None else None,
+        exceeded=list(_more_than_all(counts)),
+        ready={
+            path: number
+            for path, number in counts.items()
+            if path.startswith("status.") and _READY_NAME.search(path.removeprefix("status."))
+        },
+        wanted=frozenset(number for path, number in counts.items() if path.startswith("spec.")),
+        states={path: by_path[path] for path in _READY_STATES if path in by_path},
+        failing=any(value == "False" for path, value in numbers if path.startswith("status.conditions")),
+    )
+
+
+def _more_than_all(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, int]]:
+    totals = {path.lower(): (path, number) for path, number in counts.items() if path.startswith("status.")}
+    for path, number in counts.items():
+        part = path.removeprefix("status.ready").lower()
+        name, total = totals.get(f"status.{part}", ("", 0)) if path.startswith("status.ready") else ("", 0)
+        if name and number > total:
+            yield name, total, path.removeprefix("status."), number
+
+
+class _Status(NamedTuple):
+    """One object that rests, what its status says, and what is below it at that time."""
+
+    life: Life
+    numbers: Mapping[str, str | int]
+    said: _Said
+    below: Sequence[Life]
+    pods: Sequence[Life]
+    """Those of them that are pods."""
+    ready: int
+    """How many of these are Ready."""
+    settled: bool
+    """Whether none of these changed."""
+
+
+def _statuses(seen: Observed, resource: str, window: Window) -> Iterator[_Status]:
+    """Yield the objects of a kind that rest in a time, and whose recording has a number, phase or condition."""
+    rest = seen.at_rest(window)
+    for life in rest.lives[resource]:
+        if numbers := life.numbers(window.end):
+            said = _said(tuple(numbers.items()))
+            of_pods = said.ready or said.states
+            below = [one for one in seen.below(life) if one.exists(window.end)] if of_pods else []
+            pods = [one for one in below if one.resource == "pods"]
+            ready = sum(pod in rest.ready for pod in pods)
+            yield _Status(life, numbers, said, below, pods, ready, rest.changed.isdisjoint(pods))
+
+
+def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[str, list[str]]:
     wrong: dict[str, list[str]] = defaultdict(list)
-    for life in seen.lives[resource]:
-        if not life.exists(window.end) or life.deleting(window.end) or life.changed_in(window.start, window.end):
-            continue
-        numbers = life.numbers(window.end)
-        wanted, observed = (numbers.get(path) for path in _GENERATION)
-        if isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted:
-            wrong[_GENERATION[1]].append(f"{life.name} has {observed}, and generation {wanted}")
-        for path, text in _more_than_all(life, window):
+    rest = seen.at_rest(window)
+    for status in statuses:
+        life, numbers, said = status.life, status.numbers, status.said
+        if said.behind is not None:
+            wrong[_GENERATION[1]].append(f"{life.name} has {said.behind[0]}, and generation {said.behind[1]}")
+        for path, total, part, number in said.exceeded:
+            wrong[path].append(f"{life.name} has {total:,}, of which {number:,} are {part}")
+        for path, text in _failing_children(seen, status, window):
             wrong[path].append(text)
-        for path, text in _failing_children(seen, life, window):
-            wrong[path].append(text)
-        for path, text in [*_of_its_own_name(seen, life, window), *_contradicts(seen, life, window)]:
+        for path, text in [*_of_its_own_name(status), *_contradicts(status, window)]:
             if path not in _REPLICAS:
                 wrong[path].append(text)
         if _READY_PODS not in numbers and _PODS not in numbers:
@@ -157,134 +239,99 @@ def _wrong(seen: Observed, resource: str, window: Window) -> dict[str, list[str]
         own = [
             child for child in seen.children.get(life.uid, ()) if child.resource == "pods" and child.stays(window.end)
         ]
-        if not own or any(pod.changed_in(window.start, window.end) for pod in own):
+        if not own or not rest.changed.isdisjoint(own):
             continue
         if _READY_PODS in numbers:
-            ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in own)
+            ready = sum(pod in rest.ready for pod in own)
             if numbers[_READY_PODS] != ready:
                 wrong[_READY_PODS].append(f"{life.name} has {numbers[_READY_PODS]}, and {ready} Ready pods")
+        if numbers.get(_PODS, len(own)) == len(own):
+            continue
         # Those that ended may be left out, as a ReplicaSet does.
         ended = sum(pod.field(_PHASE, window.end) in _ENDED for pod in own)
-        if _PODS in numbers and numbers[_PODS] not in (len(own), len(own) - ended):
+        if numbers[_PODS] != len(own) - ended:
             surplus = numbers[_PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[_PODS])
             wanted_so, too_many = (", as its spec wants,", ": the others are too many") if surplus else (",", "")
             wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}{wanted_so} and {len(own)} pods{too_many}")
     return wrong
 
 
-def _of_its_own_name(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:
+def _of_its_own_name(status: _Status) -> Iterator[tuple[str, str]]:
     """Yield (path, in words) for each number of ready things that is not that of the pods below an object."""
-    numbers = life.numbers(window.end)
-    wanted = {number for path, number in numbers.items() if path.startswith("spec.") and isinstance(number, int)}
-    fields = [
-        path
-        for path, number in numbers.items()
-        if isinstance(number, int) and number not in wanted and path.startswith("status.") and _says_ready(path)
-    ]
-    if not fields:
+    said, pods = status.said, len(status.pods)
+    fields = {path: number for path, number in said.ready.items() if number not in said.wanted}
+    if not fields or not pods or pods not in said.wanted or not status.settled or status.ready != pods:
         return
-    below = [one for one in seen.below(life) if one.exists(window.end)]
-    pods = [one for one in below if one.resource == "pods"]
-    if not pods or len(pods) not in wanted or any(one.changed_in(window.start, window.end) for one in pods):
-        return
-    if any(pod.field(READY_PATH, window.end) != "True" for pod in pods):
-        return
-    plausible = {len(pods), *wanted, *Counter(one.resource for one in below).values()}
-    for path in fields:
-        if numbers[path] not in plausible:
-            yield path, f"{life.name} has {numbers[path]}, and {len(pods)} pods, all of them Ready"
+    plausible = {pods, *said.wanted, *Counter(one.resource for one in status.below).values()}
+    for path, number in fields.items():
+        if number not in plausible:
+            yield path, f"{status.life.name} has {number}, and {pods} pods, all of them Ready"
 
 
-def _more_than_all(life: Life, window: Window) -> Iterator[tuple[str, str]]:
-    """Yield (path, in words) for each number of a status that a part of it exceeds: readyStacks of stacks."""
-    numbers = life.numbers(window.end)
-    totals = {path.lower(): (path, number) for path, number in numbers.items() if path.startswith("status.")}
-    for path, number in numbers.items():
-        part = path.removeprefix("status.ready").lower()
-        name, total = totals.get(f"status.{part}", ("", 0)) if path.startswith("status.ready") else ("", 0)
-        if name and isinstance(number, int) and isinstance(total, int) and number > total:
-            yield name, f"{life.name} has {total:,}, of which {number:,} are {path.removeprefix('status.')}"
-
-
-def _contradicts(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:
+def _contradicts(status: _Status, window: Window) -> Iterator[tuple[str, str]]:
     """Yield (path, in words) for each condition and phase that the pods below an object contradict, all of them."""
-    numbers = life.numbers(window.end)
-    said = {path: numbers[path] for path in _READY_STATES if path in numbers}
-    if not said:
+    name, said, pods = status.life.name, status.said, len(status.pods)
+    if not said.states or not pods or not status.settled or any(pod.deleting(window.end) for pod in status.pods):
         return
-    pods = [one for one in seen.below(life) if one.resource == "pods" and one.exists(window.end)]
-    if not pods or any(pod.deleting(window.end) or pod.changed_in(window.start, window.end) for pod in pods):
-        return
-    ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in pods)
-    wanted = {number for path, number in numbers.items() if path.startswith("spec.")}
-    for path, value in said.items():
+    for path, value in said.states.items():
         says_ready = value == _READY_STATES[path]
         says_not = value in (_NOT_READY_PHASES if path == _PHASE else ("False", "Unknown"))
-        if says_ready and not ready:
-            yield path, f"{life.name} says {value}, and none of its {len(pods):,} pods is Ready"
-        elif says_not and ready == len(pods) and len(pods) in wanted:
-            yield path, f"{life.name} says {value}, and its {len(pods):,} pods are Ready, as many as its spec wants"
+        if says_ready and not status.ready:
+            yield path, f"{name} says {value}, and none of its {pods:,} pods is Ready"
+        elif says_not and status.ready == pods and pods in said.wanted:
+            yield path, f"{name} says {value}, and its {pods:,} pods are Ready, as many as its spec wants"
 
 
-def _failing_children(seen: Observed, life: Life, window: Window) -> Iterator[tuple[str, str]]:
+def _failing_children(seen: Observed, status: _Status, window: Window) -> Iterator[tuple[str, str]]:
     """Yield (path, in words) for each state of an object that says ready while a child of it has failed."""
-    numbers = life.numbers(window.end)
-    said = [path for path, value in _READY_STATES.items() if numbers.get(path) == value]
-    if not said or any(value == "False" for path, value in numbers.items() if path.startswith("status.conditions")):
+    said = status.said.says_ready
+    if not said or status.said.failing:
         return
-    for child in seen.children.get(life.uid, ()):
+    for child in seen.children.get(status.life.uid, ()):
+        if _CAN_FAIL.isdisjoint(seen.kinds[child.resource].numbers):
+            continue
         states = child.numbers(window.end)
         failed = [(kind, value) for kind, value in _FAILED if states.get(condition(kind)) == value]
         if failed and child.exists(window.end) and not child.changed_in(window.start, window.end):
             kind, value = failed[0]
             yield (
                 said[0],
-                f"{life.name} says {numbers[said[0]]}, and {kind} of its {child.resource} {child.name} is {value}",
+                f"{status.life.name} says {status.numbers[said[0]]}, and {kind} of its {child.resource} {child.name}"
+                f" is {value}",
             )
             return
 
 
-def _right_once(seen: Observed) -> Iterator[tuple[str, str, Window, list[str]]]:
+def _right_once(idle: Sequence[tuple[str, Window, Sequence[_Status]]]) -> Iterator[tuple[str, str, Window, list[str]]]:
     """Yield numbers of ready things that were those of all Ready pods at one time, and are not at another.
 
-    Each with resource, path, the time at which it is wrong, and in words how.
+    Each with resource, path, the time at which it is wrong, and in words how. ``idle``: what rests, kind by kind.
     """
     right: set[tuple[str, str]] = set()
     wrong: dict[tuple[str, str], tuple[Window, list[str]]] = {}
-    for window in seen.idle_windows:
-        for resource in sorted(seen.status_written & set(seen.lives)):
-            for path, rows in _ready_numbers(seen, resource, window).items():
-                off = [row for row in rows if row[1] != row[2]]
-                if not off and len(rows) >= _SHOWN and max(ready for _, _, ready in rows) >= _SHOWN:
-                    right.add((resource, path))
-                elif off:
-                    texts = [f"{life.name} has {number}, and {ready} Ready pods" for life, number, ready in off]
-                    wrong.setdefault((resource, path), (window, texts))
+    for resource, window, statuses in idle:
+        by_path: dict[str, list[_Status]] = defaultdict(list)
+        for status in statuses:
+            for path in status.said.ready if status.settled else ():
+                by_path[path].append(status)
+        for path, those in by_path.items():
+            off = [one for one in those if one.said.ready[path] != one.ready]
+            if not off and len(those) >= _SHOWN and max(one.ready for one in those) >= _SHOWN:
+                right.add((resource, path))
+            elif off:
+                texts = [f"{one.life.name} has {one.said.ready[path]}, and {one.ready} Ready pods" for one in off]
+                wrong.setdefault((resource, path), (window, texts))
     for (resource, path), (window, texts) in wrong.items():
         if (resource, path) in right:
             yield resource, path, window, texts
 
 
-def _ready_numbers(seen: Observed, resource: str, window: Window) -> dict[str, list[tuple[Life, int, int]]]:
-    """Return path → (object, number of ready things, Ready pods below it) of all that did not change in a time."""
-    found: dict[str, list[tuple[Life, int, int]]] = defaultdict(list)
-    for life in (one for one in seen.lives[resource] if one.stays(window.end)):
-        pods = [one for one in seen.below(life) if one.resource == "pods" and one.exists(window.end)]
-        if any(one.changed_in(window.start, window.end) for one in [life, *pods]):
-            continue
-        ready = sum(pod.field(READY_PATH, window.end) == "True" for pod in pods)
-        for path, number in life.numbers(window.end).items():
-            if isinstance(number, int) and path.startswith("status.") and _says_ready(path):
-                found[path].append((life, number, ready))
-    return found
-
-
-def _behind(seen: Observed) -> Iterator[Finding]:
+def _behind(seen: Observed, changes: Mapping[Life, Sequence[int]]) -> Iterator[Finding]:
     """Yield a finding for each kind whose status follows changes of its children late, by a kind not watched."""
     for resource in sorted(seen.status_written & set(seen.lives)):
         waits: dict[str, list[float]] = defaultdict(list)
         for life in seen.lives[resource]:
-            for kind, seconds in _followed(seen, life):
+            for kind, seconds in _followed(seen, life, changes):
                 waits[kind].append(seconds)
         for kind, found in sorted(waits.items()):
             watched = kind in seen.watched_by_operator
@@ -305,34 +352,29 @@ def _behind(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _followed(seen: Observed, life: Life) -> Iterator[tuple[str, float]]:
+def _status_changes(seen: Observed) -> Mapping[Life, Sequence[int]]:
+    """Return object → when its status changed in more than times and counters."""
+    return {
+        life: [event.at for event in events if event.difference is not None and event.difference.kind == "content"]
+        for kind in seen.kinds.values()
+        for life, events in kind.changed("status")
+    }
+
+
+def _followed(seen: Observed, life: Life, changes: Mapping[Life, Sequence[int]]) -> Iterator[tuple[str, float]]:
     """Yield (kind, s) for each change of an object's status that came after one of a child's status, and no other."""
-    if not life.own_updates:
-        return
-    moments = [(event.at, "") for event in life.events if _is_status(event)]
-    if not moments:
+    moments = [(at, "") for at in changes.get(life, ())]
+    if not moments or not life.own_updates:
         return
     for child in seen.children.get(life.uid, ()):
         # A budget's status follows the pods, as this one may.
         if child.resource != BUDGETS:
-            moments += [(event.at, child.resource) for event in child.events if _is_status(event)]
+            moments += [(at, child.resource) for at in changes.get(child, ())]
     end = seen.workload_deleted or seen.end
     for (before, kind), (after, own) in pairwise(sorted(one for one in moments if seen.begin <= one[0] < end)):
         # One that works through a queue comes to each object late.
         if kind and not own and not (kind in seen.watched_by_operator and seen.own_rate(before, after) > _AT_WORK):
             yield kind, (after - before) / 1e9
-
-
-def _is_status(event: ObjectSeen) -> bool:
-    """Return whether a status changed in more than times and counters."""
-    change = event.difference
-    return change is not None and change.kind == "content" and any(path.startswith("status") for path in change.paths)
-
-
-@functools.lru_cache(maxsize=1024)
-def _says_ready(path: str) -> bool:
-    """Return whether a number of the status is one of ready things, by its name."""
-    return _READY_NAME.search(path.removeprefix("status.")) is not None
 
 
 def _ahead(seen: Observed) -> Iterator[Finding]:
@@ -385,7 +427,7 @@ def _observed_ahead(seen: Observed) -> Iterator[Finding]:
 def _ready_too_soon(seen: Observed, life: Life) -> Iterator[float]:
     """Yield how long before the first write below an object it was ready for a generation, s, by the server's order."""
     end = seen.workload_deleted or seen.end
-    changes = [event for event in life.until(end) if _GENERATION[0] in event.numbers][1:]
+    changes = [event for event in life.events if _GENERATION[0] in event.numbers and event.at <= end][1:]
     for event, after in zip_longest(changes, changes[1:]):
         until = after.at if after is not None else life.stays_until(end)
         wanted = event.numbers[_GENERATION[0]]

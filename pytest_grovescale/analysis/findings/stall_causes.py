@@ -88,7 +88,7 @@ def _has_it(seen: Observed, one: Sent) -> bool:
 def _maker(seen: Observed, one: Sent) -> str:
     """Return who made the object that a request names; empty where the log does not show it."""
     writes = seen.writes_by_object.get((one.resource, one.object), ())
-    return next((seen.role(other.user) for other in writes if other.code == HTTPStatus.CREATED), "")
+    return next((seen.role(other.user) for other in writes if other.created), "")
 
 
 def _asked_for(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
@@ -109,7 +109,7 @@ def _asked_for(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator
         made += [
             one.completed
             for one in seen.writes_by_object.get((resource, of), ())
-            if one.code == HTTPStatus.CREATED and not one.subresource
+            if one.created and not one.subresource
         ]
         if later := [at for at in made if last.completed < at < window.end - LEAST_STALL_S * 1e9]:
             came += [] if watched else [(last, (min(later) - last.completed) / 1e9)]
@@ -138,7 +138,7 @@ def _not_looked_at(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iter
     """Yield the kind of the workload of whose objects the operator has done nothing for some, or for all."""
     applied: dict[str, list[Life]] = defaultdict(list)
     for one in seen.by_harness(seen.begin, window.end):
-        if one.code == HTTPStatus.CREATED:
+        if one.created:
             for life in seen.of_name.get((one.resource, one.object), ()):
                 if life.stays(window.end):
                     applied[one.resource].append(life)

@@ -49,7 +49,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each phase that stalled."""
     if not seen.operator:
         return
-    kept = any(kept_by_owners(seen))
+    kept = bool(seen.stalls) and any(kept_by_owners(seen))
     for window in seen.stalls:
         one = _finding(seen, window)
         # What an owner keeps that stays is no matter of the operator's any more: `left-behind` names it.

@@ -217,7 +217,7 @@ def _not_restarted(seen: Observed) -> Iterator[Finding]:
     end = (seen.workload_deleted or seen.end) - 1
     readers: dict[tuple[str, str, str], list[Life]] = defaultdict(list)
     for pod in seen.lives.get("pods", ()):
-        if pod.stays(end):
+        if pod.events[0].needs and pod.stays(end):
             for need in pod.events[0].needs:
                 if need.startswith(_READ_AT_START):
                     kind, _, name = need.partition("/")
@@ -254,10 +254,11 @@ def _read_and_not_watched(seen: Observed) -> Iterator[Finding]:
         return
     reads: dict[str, list[Sent]] = defaultdict(list)
     for one in seen.requests_in(seen.workload_applied, seen.workload_deleted or seen.end):
-        own = any(other.user == seen.operator for other in seen.writes_by_object.get((one.resource, one.object), ()))
         read = one.verb == "get" and bool(one.name) and not one.subresource and not one.refused
-        if read and not own and one.resource not in _SELDOM and one.resource not in seen.watched_by_operator:
-            reads[one.resource].append(one)
+        if read and one.resource not in _SELDOM and one.resource not in seen.watched_by_operator:
+            writes = seen.writes_by_object.get((one.resource, one.object), ())
+            if not any(other.user == seen.operator for other in writes):
+                reads[one.resource].append(one)
     for resource, found in sorted(reads.items()):
         polled = any((one.what, one.object) in seen.repeated_at_quiet for one in found)
         if len(found) < _LEAST or polled:

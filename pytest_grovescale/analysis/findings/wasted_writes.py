@@ -20,7 +20,6 @@ import functools
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
@@ -189,7 +188,7 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
             for one in life.writes
             if one.user == seen.operator
             and one.verb not in ("delete", "create")
-            and one.code != HTTPStatus.CREATED  # an apply that made the object
+            and not one.created  # an apply that made the object
             and (leaving is None or one.completed < leaving)
         ]
         if not own:
@@ -227,6 +226,8 @@ def _of_status(paths: tuple[str, ...]) -> bool:
 
 def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
     """Yield a finding for writes that changed nothing but times, counters of attempts, or the order of a list."""
+    if not any(one.kind in _TRIVIAL for one in seen.kinds[resource].differences):
+        return
     changed: list[Difference] = []
     moments: list[int] = []
     periods: list[float] = []
@@ -275,11 +276,11 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
 def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
     """Yield a note for each time of a status that is rounded: its next step is beyond the run."""
     steps: dict[str, list[int]] = defaultdict(list)
-    for life in lives:
+    rounded = [(life, event) for life in lives for event in life.events if event.coarse]
+    for life, event in rounded:
         if life.own_updates:
-            for event in life.events:
-                for path, step in event.coarse.items():
-                    steps[path].append(step)
+            for path, step in event.coarse.items():
+                steps[path].append(step)
     longest = max((window.seconds for window in seen.idle_windows), default=0.0)
     for path, found in sorted(steps.items()):
         step = min(found)
@@ -297,10 +298,10 @@ def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Findin
 
 def _deletions(seen: Observed) -> Iterator[Finding]:
     deletes = [one for one in seen.requests if one.verb == "delete" and one.name and not one.subresource]
+    if not deletes:
+        return
     made = Counter(
-        (one.resource, one.object)
-        for one in seen.all_requests
-        if one.code == HTTPStatus.CREATED and one.name and not one.subresource
+        (one.resource, one.object) for one in seen.all_requests if one.created and one.name and not one.subresource
     )
     asked = Counter((one.resource, one.object) for one in deletes if not one.refused)
     twice = [key for key, number in asked.items() if number > max(1, made[key])]

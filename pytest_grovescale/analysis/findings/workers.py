@@ -21,6 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...exposition.families import parse
@@ -75,13 +76,13 @@ def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
         if rate_limited(span) or span.phase.seconds < _LONG_S:
             continue
         sent = [one for one in seen.within(span) if one.verb != "watch"]
+        sent.sort(key=attrgetter("received", "completed"))
+        if any(after.received < before.completed for before, after in pairwise(sent)):
+            continue
         share = seen.under_way(span)
         # The requests of one object's reconciles follow each other.
         objects = {one.object for one in sent if one.name}
         if len(sent) < _REQUESTS or share < _ANSWERS or len(objects) < _OBJECTS:
-            continue
-        sent.sort(key=lambda one: (one.received, one.completed))
-        if any(after.received < before.completed for before, after in pairwise(sent)):
             continue
         named = f"in {span.phase.name} the operator never had two requests under way at once"
         one = Found(
