@@ -122,12 +122,19 @@ class Sheet:
         self._console.print(_table(columns, rows, styles, gap=gap, widths=cut))
 
     def _stacked(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], styles: Sequence[str]) -> None:
-        """Write a table that does not fit: each row as its first cell, and its figures with their headings."""
+        """Write a table that does not fit: each row as its first cell, and its figures with their headings.
+
+        Cells without a figure are left out: between others they would hide those that have one.
+        """
         for index, row in enumerate(rows):
             style = styles[index] if styles else ""
             if row[0]:
                 self.line(row[0], style)
-            named = [f"{column.heading} {cell}" for column, cell in zip(columns[1:], row[1:], strict=True) if cell]
+            named = [
+                f"{column.heading} {cell}"
+                for column, cell in zip(columns[1:], row[1:], strict=True)
+                if cell not in ("", NONE)
+            ]
             if named:
                 self.item(", ".join(named), style, mark="  ")
 

@@ -25,7 +25,7 @@ from pytest_grovescale.report.document import (
     markdown,
     text,
 )
-from pytest_grovescale.report.format import plain, seconds
+from pytest_grovescale.report.format import NONE, plain, seconds
 
 WORD = st.text("ab c|`*_<>#[]()-+=.!\\~\n\t1", max_size=12).map(lambda word: f"{word} x")
 TONE = st.sampled_from(("", "strong", "good", "bad", "doubt", "quiet"))
@@ -71,6 +71,13 @@ def test_no_line_of_a_terminal_is_wider(blocks: list[Block], width: int) -> None
     shown = text([block for block in blocks if not isinstance(block, File)], width=width)
     assert all(len(line) <= width for line in shown.splitlines())
     assert "\x1b" not in shown
+
+
+def test_a_row_that_does_not_fit_names_only_the_cells_with_a_figure() -> None:
+    columns = [Column("identity"), *(Column(verb, figures=True) for verb in ("get", "list", "create", "p99"))]
+    table = Table(columns, [["operator", NONE, "", "2,504", "688 ms"]])
+    assert text([table], width=24) == "operator\n  create 2,504, p99 688\n  ms\n"
+    assert text([table], width=60).splitlines()[1].split() == ["operator", NONE, "2,504", "688", "ms"]
 
 
 def test_nothing_is_nothing() -> None:
