@@ -203,6 +203,8 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
     """When its deletion was first seen to be asked for; None: never."""
     owner: str | None
     """UID of its owner; empty without one, None where the recording does not say."""
+    owners: Sequence[str]
+    """All that it had in turn, as far as the recording says."""
     writes: Sequence[Sent]
     """The successful writes of anyone that name it, in order."""
     updates: int
@@ -272,12 +274,17 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
             return False
         return any(start <= event.at <= end and is_news(event) for event in self.events)
 
+    def event_at(self, at: int) -> ObjectSeen | None:
+        """Return its last event up to a moment, itself included; None before its first."""
+        if self.events[-1].at <= at:
+            return self.events[-1]
+        before = bisect.bisect_right(self.events, at, key=_AT)
+        return self.events[before - 1] if before else None
+
     def field(self, path: str, at: int) -> Any:
         """Return the value of a kept field at a moment; None without one."""
-        if self.events[-1].at <= at:
-            return self.events[-1].fields.get(path)
-        before = bisect.bisect_right(self.events, at, key=_AT)
-        return self.events[before - 1].fields.get(path) if before else None
+        event = self.event_at(at)
+        return event.fields.get(path) if event is not None else None
 
     @functools.cached_property
     def _numbers(self) -> tuple[list[int], list[Mapping[str, str | int]]]:
@@ -317,7 +324,8 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
 
     def stays(self, at: int) -> bool:
         """Return whether it existed at a moment, and its deletion had not been asked for."""
-        return self.exists(at) and not self.deleting(at)
+        marked, gone = self.marked_at, self.gone_at
+        return self.begun <= at and (marked is None or marked > at) and (gone is None or gone > at)
 
     def exists(self, at: int) -> bool:
         """Return whether it existed at a moment."""
@@ -344,12 +352,6 @@ class Kind:
         """The paths of its numbers, phases and conditions."""
         found = {id(event.numbers): event.numbers for life in self._lives for event in life.events}
         return frozenset(path for numbers in found.values() for path in numbers)
-
-    @functools.cached_property
-    def fields(self) -> frozenset[str]:
-        """The paths of its kept fields."""
-        found = {id(event.fields): event.fields for life in self._lives for event in life.events}
-        return frozenset(path for fields in found.values() for path in fields)
 
     @functools.cached_property
     def finalizers(self) -> frozenset[str]:

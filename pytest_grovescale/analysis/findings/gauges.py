@@ -21,12 +21,14 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.conditions import READY_PATH
 from ..metrics.history import TargetHistory
 from ..metrics.object_states import states_of
 from ..result import Finding
+from .evidence import Life
 from .observed import Observed
 
 ID = "gauge"
@@ -40,8 +42,6 @@ _FEW = 20
 Counts = Mapping[str, Mapping[int, int]]
 """What is counted, in words → scrape at rest → its number then."""
 
-_State = tuple[str | None, tuple[tuple[str, str | int], ...]]
-"""Phase, as the watch keeps it of pods, and the numbers, phases and conditions of an object."""
 _PHASE = "status.phase"
 _STATES = 12
 """Phases and conditions of a kind that gauges are held against."""
@@ -263,37 +263,46 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
     times = [target.moments[scrape].at for scrape in rests]
     found: dict[str, Mapping[int, int]] = {}
     for resource, lives in seen.lives.items():
-        there = dict.fromkeys(rests, 0)
         # Most objects of a kind are in the same few states.
         alike: dict[int, Counter[_State]] = {scrape: Counter() for scrape in rests}
-        ready = dict.fromkeys(rests, 0)
-        kind = seen.kinds[resource]
-        of_phase, of_ready = _PHASE in kind.fields, READY_PATH in kind.fields
         for life in lives:
-            gone = life.gone_at
             first = bisect_left(times, life.begun)
-            last = len(times) if gone is None else bisect_left(times, gone)
-            for number in range(first, last):
-                scrape = rests[number]
-                there[scrape] += 1
-                ready[scrape] += of_ready and life.field(READY_PATH, times[number]) == "True"
-                phase = life.field(_PHASE, times[number]) if of_phase else None
-                numbers = tuple(life.numbers(times[number]).items()) if kind.numbers else ()
-                alike[scrape][phase if isinstance(phase, str) else None, numbers] += 1
-        found[resource] = there
+            last = len(times) if life.gone_at is None else bisect_left(times, life.gone_at)
+            for scrape, at in zip(rests[first:last], times[first:last], strict=True):
+                alike[scrape][_state(life, at)] += 1
+        found[resource] = {scrape: counts.total() for scrape, counts in alike.items()}
         if any(READY_PATH in life.events[-1].fields for life in lives):
-            found[f"ready {resource}"] = ready
+            found[f"ready {resource}"] = {
+                scrape: sum(count for state, count in counts.items() if state.ready) for scrape, counts in alike.items()
+            }
         states = {scrape: _in_words(counts) for scrape, counts in alike.items()}
         kinds = sum(states.values(), Counter[str]())
-        for state, _ in sorted(kinds.items(), key=lambda one: (-one[1], one[0]))[:_STATES]:
-            found[f"{resource} in {state}"] = {scrape: those[state] for scrape, those in states.items()}
+        for words, _ in sorted(kinds.items(), key=lambda one: (-one[1], one[0]))[:_STATES]:
+            found[f"{resource} in {words}"] = {scrape: those[words] for scrape, those in states.items()}
     return found
 
 
+class _State(NamedTuple):
+    """What gauges count objects by, as of a moment."""
+
+    ready: bool
+    phase: str | None
+    numbers: tuple[tuple[str, str | int], ...]
+
+
+def _state(life: Life, at: int) -> _State:
+    event = life.event_at(at)
+    fields = event.fields if event is not None else {}
+    phase = fields.get(_PHASE)
+    numbers = tuple(life.numbers(at).items())
+    return _State(fields.get(READY_PATH) == "True", phase if isinstance(phase, str) else None, numbers)
+
+
 def _in_words(counts: Counter[_State]) -> Counter[str]:
-    """Return phase or condition, in words → its number, from the number of objects with each phase and numbers."""
+    """Return phase or condition, in words → its number, from the number of objects in each state."""
     found: Counter[str] = Counter()
-    for (phase, numbers), count in counts.items():
-        for words in states_of({**({} if phase is None else {_PHASE: phase}), **dict(numbers)}):
+    for state, count in counts.items():
+        phase = {} if state.phase is None else {_PHASE: state.phase}
+        for words in states_of({**phase, **dict(state.numbers)}):
             found[words] += count
     return found

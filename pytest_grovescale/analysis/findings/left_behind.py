@@ -72,7 +72,7 @@ def _orphaned(seen: Observed) -> Iterator[Finding]:
     orphans: dict[tuple[str, str], list[Life]] = defaultdict(list)
     for resource, lives in sorted(seen.lives.items()):
         for life in (one for one in lives if one.owner == ""):
-            owner = seen.known.get(next((event.owner for event in reversed(life.events) if event.owner), None) or "")
+            owner = seen.known.get(next(filter(None, reversed(life.owners)), ""))
             gone = owner.gone_at if owner is not None else None
             if owner is None or gone is None or owner.deleted_at is None:
                 continue

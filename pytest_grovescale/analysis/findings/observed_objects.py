@@ -45,6 +45,7 @@ class ObservedObjects(ObservedRequests):
                 writers = [one.user for one in writes if one.verb in _UPDATES and not one.created]
                 for own in _by_uid(events):
                     first, last = own[0], own[-1]
+                    owners = [event.owner for event in own if event.owner is not None]
                     complete = not first.initial and not story.gaps
                     life = Life(
                         resource=resource,
@@ -55,7 +56,8 @@ class ObservedObjects(ObservedRequests):
                         begun=first.at,
                         gone_at=last.at if last.change == "deleted" else None,
                         marked_at=next((event.at for event in own if _DELETION in event.fields), None),
-                        owner=next((event.owner for event in reversed(own) if event.owner is not None), None),
+                        owner=owners[-1] if owners else None,
+                        owners=owners,
                         writes=writes,
                         updates=len(writers),
                         own_updates=writers.count(self.operator),

@@ -36,10 +36,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator:
         return
     absent: list[Life] = []
-    places = {uid: life.namespace for uid, life in seen.known.items()}
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.owner and life.made_by_operator]
-        apart = [life for life in own if places.get(life.owner or "", "") not in ("", life.namespace)]
+        apart = [life for life in own if _is_apart(seen, life)]
         if apart:
             yield _finding(
                 seen,
@@ -48,11 +47,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 " which counts as absent: the garbage collector deletes such objects",
             )
         absent += [life for life in own if _owner_is_absent(seen, life)]
-        passed = [life for life in lives if any(event.owner for event in life.events[1:])]
+        passed = [life for life in lives if len(life.owners) > 1]
         yield from _shared(seen, resource, passed)
         yield from _taken_over(seen, resource, passed)
-        loose = [life for life in own if life.controlled is False]
-        if loose and resource == "pods":
+        loose = [life for life in own if life.controlled is False] if resource == "pods" else []
+        if loose:
             yield _finding(
                 seen,
                 loose,
@@ -66,6 +65,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
         owners = {life.owner for life in absent}
         raced = len(owners) < _SEVERAL and owners <= set(seen.known)
         yield _finding(seen, absent, f"{kinds} {why}", "note" if raced else "defect")
+
+
+def _is_apart(seen: Observed, life: Life) -> bool:
+    """Return whether the owner of an object is in another namespace."""
+    owner = seen.known.get(life.owner or "")
+    return owner is not None and owner.namespace not in ("", life.namespace)
 
 
 def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:

@@ -304,10 +304,11 @@ def late(seen: Observed) -> Iterator[Finding]:
     # A client's limit holds in all phases, whichever shows it.
     if any(rate_limited(span) for span in seen.spans):
         return
-    for resource, lives in sorted(seen.lives.items()):
+    calm = [span for span in seen.spans if _working(span) <= _WORKING]
+    for resource, lives in sorted(seen.lives.items()) if calm else ():
         if all(map(of_kubernetes, seen.kinds[resource].finalizers)):
             continue
-        held = [one for life in lives if (one := _held(seen, life, seen.children.get(life.uid, ()))) is not None]
+        held = [one for life in lives if (one := _held(seen, life, calm)) is not None]
         if len(held) < _LATE_OBJECTS:
             continue
         waits = [one.seconds for one in held]
@@ -334,13 +335,16 @@ def late(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None:
-    """Return how long the operator's finalizer held an object with nothing left to do for it.
+def _held(seen: Observed, life: Life, calm: Sequence[Span]) -> Window | None:
+    """Return how long the operator's finalizer held an object with nothing left to do for it, in one of some phases.
 
     Children that outlive their owner are left to the garbage collector: it did not wait for them.
     """
     asked, gone = life.marked_at, life.gone_at
     if asked is None or gone is None or gone > seen.end:
+        return None
+    span = next((span for span in calm if span.start <= asked < span.end), None)
+    if span is None:
         return None
     finalizers = life.finalizers_at(asked)
     if all(map(of_kubernetes, finalizers)) or any(one in FOREIGN_FINALIZERS for one in finalizers):
@@ -349,9 +353,7 @@ def _held(seen: Observed, life: Life, children: Sequence[Life]) -> Window | None
     # Who took the last one away is who held it: another controller's finalizer is not the operator's.
     if not any(one.user == seen.operator and one.verb != "delete" and one.completed >= asked for one in writes):
         return None
-    span = next((span for span in seen.spans if span.start <= asked < span.end), None)
-    if span is None or _working(span) > _WORKING:
-        return None
+    children = seen.children.get(life.uid, ())
     went = [at for child in children if (at := child.gone_at) is not None and at < gone]
     wrote = [
         one.completed

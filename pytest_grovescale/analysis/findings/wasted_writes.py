@@ -72,9 +72,10 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
     """Yield the kind whose objects are written several times in a row, with nothing new in between."""
     most: tuple[int, Finding] | None = None
     for resource, lives in sorted(seen.lives.items()):
-        chains = [(chain, life) for life in lives for chain in _chains(seen, life)]
+        often_written = [life for life in lives if life.own_updates >= _IN_A_ROW]
+        chains = [(chain, life) for life in often_written for chain in _chains(seen, life)]
         objects = {life.uid for _, life in chains}
-        written = sum(life.own_updates >= _IN_A_ROW for life in lives)
+        written = len(often_written)
         if len(objects) < max(_LEAST, written / 2):
             continue
         total = sum(len(chain) for chain, _ in chains)
@@ -102,12 +103,9 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
 
 def _chains(seen: Observed, life: Life) -> Iterator[list[Sent]]:
     """Yield the operator's writes to one part of an object that follow each other at once, three and more."""
-    if life.own_updates < _IN_A_ROW:
-        return
-    writes = life.writes
-    own = [one for one in writes if one.user == seen.operator and one.verb in ("update", "patch")]
+    own = [one for one in life.writes if one.user == seen.operator and one.verb in ("update", "patch")]
     news = sorted(
-        [one.completed for one in writes if one.user != seen.operator]
+        [one.completed for one in life.writes if one.user != seen.operator]
         + [event.at for one in seen.below(life) for event in one.events]
         + [one.completed for child in seen.below(life) for one in child.writes]
     )
