@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from .deployment import Container, Flag, plain, port_value, role, variables_asked, words_of
+from .deployment import Container, Flag, config_maps, plain, port_value, role, variables_asked, words_of
 from .facts import Facts
 
 _SETTINGS = frozenset({"config", "conf", "cfg", "configuration", "settings", "options"})
@@ -82,7 +82,7 @@ def _placed(text: str, placed: Mapping[str, str]) -> str:
 
 def mounted(facts: Facts, given: Container) -> dict[str, str]:
     """Return path in the container → text of each file of a ConfigMap that it mounts and the project has."""
-    maps = {found.name: found.object.get("data") or {} for found in facts.of_kind("ConfigMap")}
+    maps = config_maps(facts)
     found: dict[str, str] = {}
     for mount in given.mounts:
         for key, text in maps.get(mount.config_map, {}).items():

@@ -29,6 +29,8 @@ _NOT_DONE = re.compile(
     r"|ing$|progress|scheduled|queued|started|^(?:new|init|none|in|up)",
     re.IGNORECASE,
 )
+_BEGUN = re.compile("scheduled|started", re.IGNORECASE)
+"""Those that last where there is no other."""
 """Values of a phase that do not last, or are no success."""
 _COMPARED = re.compile(r"""(?:[=!]=|\bcase)\s*["'](\w+)["']|["'](\w+)["']\s*[=!]=""")
 _IN_COLUMN = re.compile(r"""\.status\.conditions\[\?\(\s*@\.type\s*==\s*["'](\w+)["']\s*\)\]\.status""")
@@ -171,7 +173,8 @@ class Reference(NamedTuple):
 def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
     """Yield the references to objects of other kinds (kind → name of its sample).
 
-    By the sample's name, where that or the field's path says which kind it is; or by a field as ``databaseRef.name``.
+    By the sample's name, where that or the field's path says which kind it is; or by a field as ``databaseRef.name``,
+    or ``database`` of an object that is made from its schema.
     """
     for path, value in texts(obj):
         field = "".join(str(key) for key in path if isinstance(key, str)).lower()
@@ -186,9 +189,10 @@ def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
             if value == name and (is_of_kind or word in field or is_telling):
                 yield Reference(path, kind, value, is_to_sample=True)
                 break
-            if (is_of_kind and path[-1] == "name") or re.search(
-                rf"{re.escape(word)}(name|ref(erence)?(name)?)$", field
-            ):
+            by_field = re.search(rf"{re.escape(word)}(name|ref(erence)?(name)?)$", field) is not None
+            # Of a value that says nothing, the field's own name does.
+            by_field = by_field or (value == PLACEHOLDER and str(path[-1]).lower() == word)
+            if by_field or (is_of_kind and path[-1] == "name"):
                 yield Reference(path, kind, value, is_to_sample=False)
                 break
 
@@ -259,6 +263,20 @@ def _minimal(resource: CustomResource) -> Object:
     return {**head, "metadata": {"name": resource.kind.lower()}, **content}
 
 
+PLACEHOLDER = "example"
+_BY_NAME = (
+    # Once a year: what is made at a time is not made while a test runs.
+    (("schedule", "cron", "crontab"), "0 0 1 1 *"),
+    (("interval", "timeout", "period", "ttl", "duration", "retention"), "1m"),
+    (("size", "storage", "capacity", "memory", "quota"), "10Mi"),
+    (("cpu",), "100m"),
+    (("url", "uri", "endpoint"), "https://example.com/"),
+    (("host", "hostname", "domain", "fqdn"), "example.com"),
+    (("email",), "someone@example.com"),
+    (("cidr", "subnet"), "192.0.2.0/24"),
+    (("version",), "1.0.0"),
+)
+"""Last word of a text's name → a value that programs can read, where the schema says no more than that it is a text."""
 _FORMATS = {
     "date-time": "2026-01-01T00:00:00Z",
     "date": "2026-01-01",
@@ -308,8 +326,10 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
     if schema.get("format") in _FORMATS:
         return _FORMATS[schema["format"]]
     pattern = str(schema.get("pattern", ""))
+    last = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower())[-1]
     known: tuple[str, ...] = (
-        "example",
+        *(value for words, value in _BY_NAME if last in words),
+        PLACEHOLDER,
         "1",
         "10Mi",
         "1m",
@@ -329,8 +349,7 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
             # Go's expressions have forms that Python's lack.
             fits = []
         return fits[0] if fits else "1"
-    text = known[0] if "image" in name.lower() else "example"
-    return text.ljust(least, "x")[: int(schema.get("maxLength", 253))]
+    return known[0].ljust(least, "x")[: int(schema.get("maxLength", 253))]
 
 
 def has_pattern(schema: Mapping[str, Any]) -> bool:
@@ -354,6 +373,7 @@ def milestones(
     subresource. The rest is guessed from the fields of the status and the program's literals. ``runs_jobs``: it makes
     Jobs, whose pods end.
     """
+    resource = _with_status(resource, source)
     condition = _condition(resource, source)
     if condition is not None:
         return [condition_milestone(workload, *condition)]
@@ -363,7 +383,9 @@ def milestones(
             known = [value for value in _DONE if value in values and not (runs_jobs and value in _PASSING)]
             # A word of its own, as Issued: the last that the CRD lists, or the only one.
             own = [value for value in schema.get("enum") or sorted(values) if value in values]
-            own = [value for value in own if not _NOT_DONE.search(value) and value not in _PASSING]
+            is_only = len(values) == 1 and not schema.get("enum")
+            own = [value for value in own if not (_NOT_DONE.search(value) and not (is_only and _BEGUN.search(value)))]
+            own = [value for value in own if value not in _PASSING]
             known = known or (own[-1:] if schema.get("enum") or len(own) == 1 else [])
             if known:
                 return [
@@ -398,6 +420,32 @@ def milestones(
     return []
 
 
+_IN_STATUS = re.compile(r"\.status\.(\w+)$")
+_FIELD = re.compile(r"^\s*\w+\s+([\w.\[\]*]+)\s+`json:\"(\w+)", re.MULTILINE)
+_GO_TYPES = {"string": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer"}
+
+
+def _with_status(resource: CustomResource, source: str) -> CustomResource:
+    """Return a resource whose schema leaves its status open, with the fields that are known otherwise.
+
+    Those of the struct of a program in Go, and of printer columns.
+    """
+    if resource.status:
+        return resource
+    struct = re.search(rf"^type {resource.kind}Status struct \{{(.*?)^\}}", source, re.MULTILINE | re.DOTALL)
+    fields = {name: {"type": _GO_TYPES.get(type_, "")} for type_, name in _FIELD.findall(struct[1])} if struct else {}
+    for column in resource.columns:
+        if found := _IN_STATUS.match(str(column.get("jsonPath", ""))):
+            fields.setdefault(found[1], {"type": str(column.get("type", ""))})
+    properties = {**_mapping(resource.schema.get("properties")), "status": {"properties": fields}}
+    return msgspec.structs.replace(resource, schema={**resource.schema, "properties": properties})
+
+
+_SET = re.compile(r"""(?:phase|state)\w*["']?\]?\s*(?::?=|:|,)\s*["']\w+["']""", re.IGNORECASE)
+_VALUE = re.compile(r"""["'](\w+)["'](?!\s*[:\]])""")
+"""A literal that a phase or a state gets: ``phase = "Online"``, ``{"state": "Scheduled"}``."""
+
+
 def _phases(declared: Sequence[str], source: str) -> set[str]:
     """Return the values that a phase may reach: those of the CRD that the program sets, by its literals.
 
@@ -409,8 +457,12 @@ def _phases(declared: Sequence[str], source: str) -> set[str]:
     if declared:
         known = set(declared) & (named | compared)
         return known or set(declared)
-    lines = "\n".join(line for line in text.splitlines() if re.search(r"phase|state", line, re.IGNORECASE))
-    return literals(lines) if literals(lines) & set(_DONE) else named & set(_DONE)
+    lines = "\n".join(line for line in text.splitlines() if re.search(r"phase|state(?!ful)", line, re.IGNORECASE))
+    if literals(lines) & set(_DONE):
+        return literals(lines)
+    # Both values of a line with a condition count, and no keys.
+    given = {value for line in text.splitlines() if _SET.search(line) for value in _VALUE.findall(line)}
+    return given or named & set(_DONE)
 
 
 def condition_milestone(workload: str, type_: str, reason: str, is_guess: bool) -> Milestone:

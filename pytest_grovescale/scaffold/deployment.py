@@ -21,6 +21,10 @@ _ADDRESS = frozenset({"addr", "address", "listen", "bind", "endpoint", "port", "
 _HEALTHY = frozenset({"health", "healthz", "probe", "probes", "readyz", "liveness"})
 _PROFILING = frozenset({"pprof", "profiling", "profiler", "profile"})
 _CERTIFICATE = frozenset({"cert", "certs", "certificate", "certificates", "tls"})
+_PROMETHEUS = frozenset({"metrics", "metric", "prometheus", "prom"})
+_LEADER = frozenset({"leader", "leaderelection"})
+_SWITCH = _LEADER | {"elect", "election", "enable", "enabled"}
+_SWITCHED = re.compile("true|1|yes|on", re.IGNORECASE)
 _SERVER = frozenset({"http", "web", "server", "serve", "tcp", "service"})
 _OWN_NAMESPACE = re.compile(r"(MY_|SYSTEM_)?(POD|OPERATOR|CONTROLLER|MANAGER|OWN|CURRENT)_?(POD_)?NAMESPACE")
 
@@ -54,6 +58,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     """In place of its image's entrypoint."""
     args: tuple[str, ...] = ()
     env: tuple[Mapping[str, Any], ...] = ()
+    """As Kubernetes has it; those of ConfigMaps among the project's files (``envFrom``, ``configMapKeyRef``) with their
+    values."""
     readiness: str = ""
     """Path of its readiness or liveness probe."""
     probe_port: int = 0
@@ -110,7 +116,7 @@ def _scored(facts: Facts) -> list[tuple[int, Container]]:
         for one in containers(deployment.object):
             if "kube-rbac-proxy" in str(one.get("image", "")):
                 continue
-            made = _container(one, deployment)
+            made = _container(one, deployment, config_maps(facts))
             score = 4 * ("leader" in " ".join(made.arguments)) + 2 * (one.get("name") in ("manager", "operator"))
             score += 2 * ("serviceAccountName" in _pod_spec(deployment.object))
             score += deployment.file.startswith("config/manager/")
@@ -126,7 +132,25 @@ def _mounts(one: Object, pod: Object) -> Iterator[Mount]:
             yield Mount(str(mount["mountPath"]), str(source.get("name", "")), items, str(mount.get("subPath", "")))
 
 
-def _container(one: Object, deployment: Found) -> Container:
+def config_maps(facts: Facts) -> dict[str, Mapping[str, Any]]:
+    """Return name → data of the project's ConfigMaps."""
+    return {found.name: found.object.get("data") or {} for found in facts.of_kind("ConfigMap")}
+
+
+def _variables(one: Object, maps: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield a container's variables, those of ConfigMaps first: ``env`` beats ``envFrom``."""
+    for source in one.get("envFrom") or []:
+        data = maps.get(str((source.get("configMapRef") or {}).get("name")), {})
+        for key, value in data.items():
+            yield {"name": f"{source.get('prefix', '')}{key}", "value": str(value)}
+    for item in one.get("env") or []:
+        ref = (item.get("valueFrom") or {}).get("configMapKeyRef") or {}
+        data = maps.get(str(ref.get("name")), {})
+        yield {"name": item.get("name", ""), "value": str(data[ref["key"]])} if ref.get("key") in data else item
+
+
+def _container(one: Object, deployment: Found, maps: Mapping[str, Mapping[str, Any]]) -> Container:
+    env = tuple(_variables(one, maps))
     ports = {
         str(port.get("name", "")): port["containerPort"]
         for port in one.get("ports") or []
@@ -137,18 +161,18 @@ def _container(one: Object, deployment: Found) -> Container:
     return Container(
         command=tuple(map(str, one.get("command") or ())),
         args=tuple(map(str, one.get("args") or ())),
-        env=tuple(one.get("env") or []),
+        env=env,
         readiness=str(get.get("path", "")),
         probe_port=probed if isinstance(probed, int) else ports.get(str(probed), 0),
-        metrics_port=next((number for name, number in ports.items() if "metrics" in name), _metrics_variable(one)),
+        metrics_port=next((number for name, number in ports.items() if "metrics" in name), _metrics_variable(env)),
         mounts=tuple(_mounts(one, _pod_spec(deployment.object))),
         file=deployment.file,
     )
 
 
-def _metrics_variable(one: Object) -> int:
+def _metrics_variable(env: Iterable[Mapping[str, Any]]) -> int:
     """Return the port that a variable of a container names as that of its metrics; 0 without one."""
-    for item in one.get("env") or []:
+    for item in env:
         found = re.fullmatch(r"(?:[\w.\[\]:]*:)?(\d+)", str(item.get("value", "")))
         if found and (role(str(item.get("name", ""))) or ("",))[0] == METRICS:
             return int(found[1])
@@ -183,10 +207,29 @@ def environment(facts: Facts, given: Container, source: str, guesses: dict[str, 
         if variable in ("WATCH_NAMESPACE", "WATCH_NAMESPACES"):
             env[variable] = ""
         value = env.get(variable, "")
+        if switches_leader_election(variable, value or default_of(variable, source)):
+            env[variable] = "false"
         named = role(variable) or (given.role_of(value), ":" not in value)
         if address := port_value(*named, default=value):
             env[variable] = address
     return env
+
+
+def switches_leader_election(name: str, value: str) -> bool:
+    """Return whether a variable is on, and switches leader election; a project's own word may stand before it.
+
+    ``LEADER_ELECTION_ID`` and ``LEADER_ELECT_LEASE_DURATION`` have a word behind it, and no such value.
+    """
+    parts = re.split(r"[-_.]", name.lower())
+    first = next((index for index, part in enumerate(parts) if part in _SWITCH), len(parts))
+    behind = set(parts[first:])
+    return bool(behind & _LEADER) and behind <= _SWITCH and bool(_SWITCHED.fullmatch(value))
+
+
+def default_of(variable: str, source: str) -> str:
+    """Return the literal that stands behind a variable's name where a program asks for it: its default."""
+    found = re.search(rf"""["']{variable}["']\s*,\s*["']?([\w.:-]+)""", source)
+    return found[1] if found else ""
 
 
 def variables_asked(source: str) -> set[str]:
@@ -234,7 +277,7 @@ def role(name: str) -> tuple[str, bool] | None:
     alone = "port" in words
     if words & _PROFILING:
         return PPROF, alone
-    if "metrics" in words or "metric" in words or "prometheus" in words:
+    if words & _PROMETHEUS:
         return METRICS, alone
     if words & _HEALTHY:
         return HEALTH, alone
@@ -253,11 +296,7 @@ def port_value(placeholder: str, alone: bool, *, default: str) -> str:
 def _of_name(name: str, flag: Flag) -> tuple[str, str]:
     """Return the role of a flag and the value that it gets here; empty for one that is left at its default."""
     words = words_of(name)
-    if (
-        words & {"leader", "leaderelection"}
-        and words <= {"leader", "elect", "election", "leaderelection", "enable", "enabled"}
-        and flag.kind in ("Bool", "")
-    ):
+    if words & _LEADER and words <= _SWITCH and flag.kind in ("Bool", ""):
         return "leader", "false"
     if words == {"metrics", "secure"} or words == {"secure", "metrics", "serving"}:
         return "secure", "false"

@@ -416,6 +416,10 @@ def _metrics(given: Container, source: str, used: set[str], fixed: Sequence[int]
             "the program answers /metrics where its probe is answered, as it seems"
         )
         return f"{local('{health_port}')}/metrics"
+    if _SERVES_METRICS.search(source):
+        guesses.setdefault("metrics", []).append(
+            "it serves metrics, but no flag or variable names their port: metrics: {url: 'http://127.0.0.1:PORT/metrics'}"
+        )
     return ""
 
 

@@ -46,23 +46,29 @@ def workload_template(facts: Facts, resource: CustomResource, samples: Mapping[s
     guesses += [
         f"{'.'.join(map(str, path))}: the operator may create one, so each object names its own" for path in made
     ]
-    if not sample.companions and not made and any(key in _NAMING for key in _keys(sample.object)):
-        guesses.append("it names a Secret or a ConfigMap, which has to be there")
+    companions = [*sample.companions]
+    for path, kind in _needed(sample, made):
+        companion, guess = _companion(kind, path, sample.object, found.text)
+        companions.append(companion)
+        guesses.append(guess)
     placed = {named[each.path]: _name_of(each.kind, _parameter(each.kind)) for each in references}
     placed |= {named[path]: f"{value}-{{{{ number }}}}" for path, value in made.items()}
     return rendered(
         "workload.yaml.j2",
-        kind=resource.kind,
+        plural=f"{resource.kind}s" if f"{resource.kind}s".lower() == resource.plural else resource.plural,
         source=sample.source,
         parameters=["name", *dict.fromkeys(_parameter(each.kind) for each in references)],
         guesses=guesses,
-        companions=[_manifest(companion, {}, namespaced=True) for companion in sample.companions],
+        companions=[_manifest(companion, {}, namespaced=True) for companion in companions],
         object=_manifest(obj, {"NAME": _name_of(resource.kind, "name"), **placed}, namespaced=resource.namespaced),
     )
 
 
-_NAMING = {"secretName": "secrets", "configMapName": "configmaps", "secretRef": "", "secretKeyRef": ""}
-"""Fields that name a Secret or a ConfigMap → the resource, of those that name one that may be the operator's output."""
+_NAMING = {"secretName": "secrets", "configMapName": "configmaps"}
+"""Fields that name a Secret or a ConfigMap that may be the operator's output → the resource."""
+_NAMES_ONE = re.compile(r"(secret|config_?map)(key)?(name|ref(erence)?)?(name)?$", re.IGNORECASE)
+_KEYS_READ = re.compile(r"""(?:\.(?:String)?Data|\.data)(?:\.get\(|\[)\s*["']([\w.-]+)["']""")
+"""A key of a Secret or a ConfigMap that a program reads: ``secret.Data["token"]``, ``secret.data.get("token")``."""
 
 
 def _made_names(sample: Sample, created: Collection[str]) -> dict[tuple[str | int, ...], str]:
@@ -73,6 +79,34 @@ def _made_names(sample: Sample, created: Collection[str]) -> dict[tuple[str | in
         for path, value in custom_resources.texts(sample.object)
         if _NAMING.get(str(path[-1])) in created and value not in there
     }
+
+
+def _needed(sample: Sample, made: Mapping[tuple[str | int, ...], str]) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield path and kind of each Secret and ConfigMap that an object names, and that nothing else makes."""
+    there = {(str(one["kind"]), str(one["metadata"]["name"])) for one in sample.companions}
+    for path, value in custom_resources.texts(sample.object):
+        # The name in a reference, not the key beside it.
+        is_name = str(path[-1]).lower() not in ("key", "namespace")
+        field = "".join(str(key) for key in path[-2:] if isinstance(key, str))
+        found = _NAMES_ONE.search(field) if is_name and path not in made else None
+        kind = ("Secret" if found[1].lower() == "secret" else "ConfigMap") if found else ""
+        if kind and (kind, value) not in there:
+            there.add((kind, value))
+            yield path, kind
+
+
+def _companion(kind: str, path: tuple[str | int, ...], obj: Object, source: str) -> tuple[Object, str]:
+    """Return a Secret or a ConfigMap that an object names at a path, with the keys that are known; and the guess."""
+    beside: Any = obj
+    for key in path[:-1]:
+        beside = beside[key]
+    name = str(beside[path[-1]])
+    keys = dict.fromkeys([str(beside["key"])] if "key" in beside else _KEYS_READ.findall(source))
+    field = "stringData" if kind == "Secret" else "data"
+    content = {field: dict.fromkeys(keys, custom_resources.PLACEHOLDER)} if keys else {}
+    asked = "are these the keys that the operator reads?" if keys else "which keys does the operator read?"
+    made = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **content}
+    return made, f"{'.'.join(map(str, path))} names {with_article(kind)}, {name}: {asked}"
 
 
 def _of_builtin(resource: CustomResource, sample: Sample, found: Program) -> Iterator[str]:
@@ -99,7 +133,8 @@ def _parameter(kind: str) -> str:
 def _of_reference(found: Reference) -> str:
     """Return what is to be checked of a text that names an object of another kind, by its field."""
     file, place = f"{found.kind.lower()}.yaml.j2", ".".join(map(str, found.path))
-    return f"{place} is {found.value} in the sample: here it names {with_article(found.kind)} of {file}"
+    is_said = "" if found.value == custom_resources.PLACEHOLDER else f" is {found.value} in the sample: here it"
+    return f"{place}{is_said} names {with_article(found.kind)} of {file}"
 
 
 def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> str:
@@ -121,16 +156,6 @@ def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> st
         if found := re.search(rf"(?m)(?<=[:-] ){value}$", text):
             text = text[: found.start()] + expression + text[found.end() :]
     return text
-
-
-def _keys(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield key
-            yield from _keys(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _keys(inner)
 
 
 def _yaml(value: Any) -> str:

@@ -78,7 +78,11 @@ def test_a_word_is_no_condition() -> None:
         ({"type": "string"}, 'if pod.phase == "Succeeded" { gadget.phase = "Ready" }', "Ready"),
         ({"type": "string", "enum": ["Pending", "Issued", "Failed"]}, '"phase": "Issued"', "Issued"),
         ({"type": "string", "enum": ["Pending", "Issued", "Failed"]}, "", "Issued"),
-        ({"type": "string"}, 'phase = "Provisioned" if there else "Provisioning"', ""),
+        ({"type": "string"}, 'phase = "Provisioned" if there else "Provisioning"', "Provisioned"),
+        ({"type": "string"}, 'phase = "Provisioned" if there else "Rented"', ""),
+        ({"type": "string"}, 'event("Completed")\n{"phase": "Online"}\nstatefulset("Paused")', "Online"),
+        ({"type": "string"}, '{"status": {"phase": "Scheduled"}}', "Scheduled"),
+        ({"type": "string"}, 'phase = "Scheduled" if there else "Failed"', ""),
         ({"type": "string"}, 'event("Completed")\nphase = "Active"', "Active"),
     ],
 )
@@ -98,11 +102,38 @@ def test_a_phase_that_means_done(schema: dict[str, Any], source: str, value: str
         ({"gadgetName": "other"}, "one", False),
         ({"gadgetImage": "other"}, "one", None),
         ({"a": "one"}, "one", None),
+        ({"of": {"gadget": "example"}}, "", False),
+        ({"of": {"gadget": "other"}}, "", None),
     ],
 )
 def test_a_reference_to_another_kind(spec: dict[str, Any], name: str, found: bool | None) -> None:
     made = list(references({"kind": "Backup", "metadata": {"name": name}, "spec": spec}, {"Gadget": name}))
     assert [one.is_to_sample for one in made] == ([] if found is None else [found])
+
+
+@pytest.mark.parametrize(
+    ("fields", "milestone"),
+    [
+        ('\tPhase string `json:"phase,omitempty"`\n', 'gadgets.status(phase="Ready")'),
+        ('\tConditions []metav1.Condition `json:"conditions"`\n', 'gadgets.status(conditions={"Ready": "True"})'),
+        ('\tReady bool `json:"ready"`\n', "gadgets.status(ready=True)"),
+        ('\tObservedGeneration int64 `json:"observedGeneration"`\n', "gadgets.status(observedGeneration=1)"),
+        ("", ""),
+    ],
+)
+def test_a_status_that_the_schema_leaves_open_has_the_fields_of_the_sources(fields: str, milestone: str) -> None:
+    source = (
+        f"type GadgetStatus struct {{\n{fields}}}\n"
+        'meta.SetStatusCondition(&all, metav1.Condition{Type: "Ready"})\n'
+        'gadget.Status.Phase = "Ready"\ngadget.Status.ObservedGeneration = 1\n'
+    )
+    assert [found.expression for found in derived({}, source)] == ([milestone] if milestone else [])
+
+
+def test_a_status_that_the_schema_leaves_open_has_the_fields_of_printer_columns() -> None:
+    column = {"name": "State", "type": "string", "jsonPath": ".status.state"}
+    (found,) = derived({}, 'gadget["status"]["state"] = "Online"', columns=(column,))
+    assert found.expression == 'gadgets.status(state="Online")'
 
 
 @pytest.mark.parametrize(("type_", "derives"), [("boolean", True), ("string", False)])
@@ -152,6 +183,20 @@ def test_nothing_is_derived_from_nothing() -> None:
 )
 def test_the_least_value_of_a_schema(schema: dict[str, Any], value: Any) -> None:
     assert minimal_value(schema) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("schedule", "0 0 1 1 *"),
+        ("backupSchedule", "0 0 1 1 *"),
+        ("storage_size", "10Mi"),
+        ("scheduler", "example"),
+        ("baseImage", "registry.k8s.io/pause:3.10"),
+    ],
+)
+def test_a_texts_name_says_which_value_programs_can_read(name: str, value: str) -> None:
+    assert minimal_value({"type": "string"}, name) == value
 
 
 SCHEMAS = st.recursive(

@@ -333,6 +333,29 @@ def test_a_secret_that_a_sample_names_stands_beside_it() -> None:
     assert not [line for line in files.described(made.files) if "backup.yaml.j2" in line]
 
 
+@pytest.mark.parametrize(
+    ("spec", "object_", "keys"),
+    [
+        ("{credentialsSecret: mine}", ("Secret", "mine"), {"token"}),
+        ("{auth: {secretKeyRef: {name: mine, key: password}}}", ("Secret", "mine"), {"password"}),
+        ("{settings: {configMapRef: {name: mine, namespace: other}}}", ("ConfigMap", "mine"), {"token"}),
+        ("{imagePullSecrets: [{name: mine}]}", None, set()),
+    ],
+)
+def test_what_a_workload_names_and_nothing_makes_stands_beside_it(
+    spec: str, object_: tuple[str, str] | None, keys: set[str], tmp_path: Path
+) -> None:
+    reads = 'package main\n\nfunc main() { ctrl.NewManager(c, o); use(secret.Data["token"]) }\n'
+    made = samples(spec, {"cmd/main.go": reads})
+    workload = tmp_path / "backup.yaml.j2"
+    workload.write_text(text(made, "backup.yaml.j2"))
+    rendered = template.render(str(workload), {"objects": 2}, namespace="a", run_id="b")
+    beside = [one for one in rendered.objects if one["kind"] != "Backup"]
+    assert [(one["kind"], one["metadata"]["name"]) for one in beside] == ([object_] if object_ else [])
+    assert {key for one in beside for key in one.get("stringData") or one["data"]} == keys
+    assert len([line for line in files.described(made.files) if "backup.yaml.j2" in line]) == len(beside)
+
+
 PLAIN = {
     "crd.yaml": CRD.replace("SCOPE", "Namespaced").replace(
         "status: {type: object}",

@@ -173,6 +173,43 @@ def test_the_environment_is_the_containers() -> None:
     assert "KEY" in found.guesses["env"][0]
 
 
+SETTINGS = (
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+    "data: {SHOP_PROM_PORT: '9402', SHOP_LEADER_ELECTION: 'true', WORKERS: '3', text: b}\n"
+)
+
+
+def test_variables_of_a_config_map_are_the_containers() -> None:
+    container = (
+        "{name: manager, envFrom: [{configMapRef: {name: settings}}, {secretRef: {name: key}}],"
+        " env: [{name: WORKERS, value: '4'}, {name: A, valueFrom: {configMapKeyRef: {name: settings, key: text}}},"
+        " {name: B, valueFrom: {secretKeyRef: {name: key, key: b}}}]}"
+    )
+    found = go("", files=deployment(container) | {"settings.yaml": SETTINGS})
+    assert found.env == {
+        "SHOP_PROM_PORT": "{metrics_port}",
+        "SHOP_LEADER_ELECTION": "false",
+        "WORKERS": "4",
+        "text": "b",
+        "A": "b",
+    }
+    assert len(found.guesses["env"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "default", "is_off"),
+    [
+        ("LEADER_ELECT", "true", True),
+        ("SHOP_ENABLE_LEADER_ELECTION", "true", True),
+        ("SHOP_LEADER_ELECTION", "false", False),
+        ("LEADER_ELECTION_ID", "shop", False),
+        ("LEADER_ELECT_RETRY_PERIOD", "1", False),
+    ],
+)
+def test_a_variable_that_is_on_switches_leader_election_off(name: str, default: str, is_off: bool) -> None:
+    assert go(f'a := getenv("{name}", "{default}")').env == ({name: "false"} if is_off else {})
+
+
 def test_variables_in_arguments_are_the_containers() -> None:
     env = "[{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: A, value: b}]"
     found = go(files=deployment(f"{{name: manager, env: {env}, args: [--ip=$(IP), --a=$(A), --c=$(C)]}}"))
