@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from pathlib import Path
 
 import msgspec
@@ -10,10 +12,12 @@ import pytest
 from benchmarks.rows import at_least, at_most, reported
 from benchmarks.scale.conftest import Rows
 from pytest_grovescale import Scale, conditions
+from pytest_grovescale.analysis.analyse import contents_of, result_of
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.analysis.result import TestResult
 
 PHASES = ("deploy", "steady-state", "delete")
+REPEATS = 5
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -57,6 +61,21 @@ def _phase(result: TestResult, name: str) -> PhaseResult:
     return phase
 
 
+def _findings_shares(scale: Scale) -> list[float]:
+    """Return the share of the CPU of the recording's analysis, from its file on, that findings take, of each repeat."""
+    shares = []
+    for _ in range(REPEATS):
+        began = time.process_time()
+        contents = contents_of(scale.recording())
+        read = time.process_time()
+        result_of(contents, findings=False)
+        analysed = time.process_time()
+        result_of(contents)
+        whole = time.process_time() - analysed
+        shares.append((whole - (analysed - read)) / (read - began + whole))
+    return shares
+
+
 @pytest.mark.grovescale(cluster="minimal", nodes=100, operator="reference", values={"variant": "optimized"})
 def test_optimized(scale: Scale, shared: Path, rows: Rows) -> None:
     _run(scale, "optimized", shared)
@@ -77,6 +96,9 @@ def test_optimized(scale: Scale, shared: Path, rows: Rows) -> None:
     assert share is not None
     rows(at_most("recorder_cpu_share", share, "", 0.05, how="of the CPU of all processes, all phases"))
     rows(at_most("recorder_rss_mb", result.recorder.peak_rss_bytes / 1e6, "MB", 150, how="peak"))
+    found = _findings_shares(scale)
+    how = f"of the CPU of the recording's analysis, its decoding included, median of {REPEATS}"
+    rows(at_most("findings_cpu_share", statistics.median(found), "", 0.35, spread=found, how=how))
     rows(reported("watch_lag_p99_ms", result.watch_lag.p99_ms, "ms", how=f"{result.watch_lag.events} events"))
 
 

@@ -135,9 +135,8 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
         later = [
             pod
             for service, owner in found
-            for pod in seen.below(owner)
-            if pod.resource == "pods"
-            and pod.ready is not None
+            for pod in seen.pods_below.get(owner.uid, ())
+            if pod.ready is not None
             and made[service.namespace] + _LATER_NS < pod.ready.at < (service.gone_at or seen.end)
         ]
         if len(later) >= _LEAST:
@@ -164,7 +163,7 @@ def _budgets(seen: Observed) -> Iterator[Finding]:
             continue
         numbers = life.numbers(window.end)
         expected, healthy, allowed = (numbers.get(f"status.{name}") for name in _BUDGET)
-        if expected == 0 and any(one.resource == "pods" and one.exists(window.start) for one in seen.below(owner)):
+        if expected == 0 and any(pod.exists(window.start) for pod in seen.pods_below.get(owner.uid, ())):
             none.append(life)
         elif isinstance(expected, int) and 0 < expected == healthy and allowed == 0:
             closed.append((life, expected))

@@ -7,6 +7,7 @@ import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
@@ -26,8 +27,10 @@ class AtRest(NamedTuple):
     """Resource → those that stay, and have not changed in the time."""
     changed: frozenset[Life]
     """Those that have."""
+    pods: frozenset[Life]
+    """The pods that exist."""
     ready: frozenset[Life]
-    """The pods that are Ready, or were when they went."""
+    """Those of them that are Ready."""
 
 
 class ObservedObjects(ObservedRequests):
@@ -124,6 +127,15 @@ class ObservedObjects(ObservedRequests):
             found.append(owner)
         return found
 
+    @functools.cached_property
+    def pods_below(self) -> Mapping[str, Sequence[Life]]:
+        """UID → the pods among all that an object owns, directly or not."""
+        found: dict[str, list[Life]] = defaultdict(list)
+        for pod in (life for life in self.known.values() if life.resource == "pods"):
+            for owner in self.line(pod)[1:]:
+                found[owner.uid].append(pod)
+        return found
+
     def below(self, life: Life) -> Iterator[Life]:
         """Yield all that an object owns, directly or not, nearest first."""
         generation: Sequence[Life] = [life]
@@ -188,23 +200,23 @@ class ObservedObjects(ObservedRequests):
     def still(self, at: int, seconds: float) -> bool:
         """Return whether no watched object changed in the seconds before a moment."""
         before = bisect.bisect_right(self._moments, at)
-        last = next((event.at for _, event in reversed(self._events[:before]) if not event.initial), None)
+        last = next((at for at, _, event in reversed(self._events[:before]) if not event.initial), None)
         return last is None or at - last >= seconds * 1e9
 
     def changed_in(self, start: int, end: int) -> frozenset[Life]:
         """Return the objects that changed in a time, both ends included; see `is_news`."""
         first, last = bisect.bisect_left(self._moments, start), bisect.bisect_right(self._moments, end)
-        return frozenset(life for life, event in self._events[first:last] if is_news(event))
+        return frozenset(life for _, life, event in self._events[first:last] if is_news(event))
 
     @functools.cached_property
-    def _events(self) -> list[tuple[Life, ObjectSeen]]:
-        """All events of all watched objects, in order."""
-        events = [(life, event) for lives in self.lives.values() for life in lives for event in life.events]
-        return sorted(events, key=lambda one: one[1].at)
+    def _events(self) -> list[tuple[int, Life, ObjectSeen]]:
+        """All events of all watched objects, in order, with their times."""
+        found = ((event.at, life, event) for lives in self.lives.values() for life in lives for event in life.events)
+        return sorted(found, key=itemgetter(0))
 
     @functools.cached_property
     def _moments(self) -> list[int]:
-        return [event.at for _, event in self._events]
+        return [at for at, _, _ in self._events]
 
     @functools.cached_property
     def kinds(self) -> Mapping[str, Kind]:
@@ -215,10 +227,11 @@ class ObservedObjects(ObservedRequests):
         """Return the objects that an idle window, or a time without progress, is judged by."""
         if window not in self._at_rest:
             changed = self.changed_in(window.start, window.end)
-            pods = (pod for pod in self.lives.get("pods", ()) if pod.field(READY_PATH, window.end) == "True")
+            pods = frozenset(pod for pod in self.lives.get("pods", ()) if pod.exists(window.end))
+            ready = frozenset(pod for pod in pods if pod.field(READY_PATH, window.end) == "True")
             stay = {of: [life for life in lives if life.stays(window.end)] for of, lives in self.lives.items()}
             unchanged = {of: [life for life in lives if life not in changed] for of, lives in stay.items()}
-            self._at_rest[window] = AtRest(unchanged if changed else stay, changed, frozenset(pods))
+            self._at_rest[window] = AtRest(unchanged if changed else stay, changed, pods, ready)
         return self._at_rest[window]
 
     @functools.cached_property

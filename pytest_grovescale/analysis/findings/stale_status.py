@@ -27,7 +27,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
 from statistics import median
 from typing import NamedTuple
@@ -193,14 +193,12 @@ def _more_than_all(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, i
 
 
 class _Status(NamedTuple):
-    """One object that rests, what its status says, and what is below it at that time."""
+    """One object that rests, what its status says, and the pods below it at that time."""
 
     life: Life
     numbers: Mapping[str, str | int]
     said: _Said
-    below: Sequence[Life]
-    pods: Sequence[Life]
-    """Those of them that are pods."""
+    pods: Collection[Life]
     ready: int
     """How many of these are Ready."""
     settled: bool
@@ -214,10 +212,8 @@ def _statuses(seen: Observed, resource: str, window: Window) -> Iterator[_Status
         if numbers := life.numbers(window.end):
             said = _said(tuple(numbers.items()))
             of_pods = said.ready or said.states
-            below = [one for one in seen.below(life) if one.exists(window.end)] if of_pods else []
-            pods = [one for one in below if one.resource == "pods"]
-            ready = sum(pod in rest.ready for pod in pods)
-            yield _Status(life, numbers, said, below, pods, ready, rest.changed.isdisjoint(pods))
+            pods = rest.pods.intersection(seen.pods_below.get(life.uid, ()) if of_pods else ())
+            yield _Status(life, numbers, said, pods, len(rest.ready & pods), rest.changed.isdisjoint(pods))
 
 
 def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[str, list[str]]:
@@ -231,7 +227,7 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
             wrong[path].append(f"{life.name} has {total:,}, of which {number:,} are {part}")
         for path, text in _failing_children(seen, status, window):
             wrong[path].append(text)
-        for path, text in [*_of_its_own_name(status), *_contradicts(status, window)]:
+        for path, text in [*_of_its_own_name(seen, status, window), *_contradicts(status, window)]:
             if path not in _REPLICAS:
                 wrong[path].append(text)
         if _READY_PODS not in numbers and _PODS not in numbers:
@@ -242,7 +238,7 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
         if not own or not rest.changed.isdisjoint(own):
             continue
         if _READY_PODS in numbers:
-            ready = sum(pod in rest.ready for pod in own)
+            ready = len(rest.ready.intersection(own))
             if numbers[_READY_PODS] != ready:
                 wrong[_READY_PODS].append(f"{life.name} has {numbers[_READY_PODS]}, and {ready} Ready pods")
         if numbers.get(_PODS, len(own)) == len(own):
@@ -256,13 +252,14 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
     return wrong
 
 
-def _of_its_own_name(status: _Status) -> Iterator[tuple[str, str]]:
+def _of_its_own_name(seen: Observed, status: _Status, window: Window) -> Iterator[tuple[str, str]]:
     """Yield (path, in words) for each number of ready things that is not that of the pods below an object."""
     said, pods = status.said, len(status.pods)
     fields = {path: number for path, number in said.ready.items() if number not in said.wanted}
     if not fields or not pods or pods not in said.wanted or not status.settled or status.ready != pods:
         return
-    plausible = {pods, *said.wanted, *Counter(one.resource for one in status.below).values()}
+    below = Counter(one.resource for one in seen.below(status.life) if one.exists(window.end))
+    plausible = {pods, *said.wanted, *below.values()}
     for path, number in fields.items():
         if number not in plausible:
             yield path, f"{status.life.name} has {number}, and {pods} pods, all of them Ready"
@@ -463,9 +460,8 @@ def _called_ready(life: Life) -> dict[str, ObjectSeen]:
 def _first_ready(seen: Observed, life: Life) -> ObjectSeen | None:
     """Return the event with which the first pod below an object became Ready; None where that is not known."""
     found: list[ObjectSeen] = []
-    for pod in seen.below(life):
-        ready = pod.ready if pod.resource == "pods" else None
-        if ready is None:
+    for pod in seen.pods_below.get(life.uid, ()):
+        if (ready := pod.ready) is None:
             continue
         if ready.initial:
             return None

@@ -104,21 +104,16 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
 def _chains(seen: Observed, life: Life) -> Iterator[list[Sent]]:
     """Yield the operator's writes to one part of an object that follow each other at once, three and more."""
     own = [one for one in life.writes if one.user == seen.operator and one.verb in ("update", "patch")]
-    news = sorted(
-        [one.completed for one in life.writes if one.user != seen.operator]
-        + [event.at for one in seen.below(life) for event in one.events]
-        + [one.completed for child in seen.below(life) for one in child.writes]
-    )
+    news: list[int] | None = None
     for part in {one.subresource for one in own}:
         chain: list[Sent] = []
         for one in own:
             if one.subresource != part:
                 continue
-            follows = (
-                bool(chain)
-                and one.received - chain[-1].completed < _AT_ONCE_NS
-                and bisect_left(news, chain[-1].received - _LAG_NS) == bisect_right(news, one.completed)
-            )
+            follows = bool(chain) and one.received - chain[-1].completed < _AT_ONCE_NS
+            if follows:
+                news = _news_of(seen, life) if news is None else news
+                follows = bisect_left(news, chain[-1].received - _LAG_NS) == bisect_right(news, one.completed)
             if not follows:
                 if len(chain) >= _IN_A_ROW:
                     yield chain
@@ -126,6 +121,16 @@ def _chains(seen: Observed, life: Life) -> Iterator[list[Sent]]:
             chain.append(one)
         if len(chain) >= _IN_A_ROW:
             yield chain
+
+
+def _news_of(seen: Observed, life: Life) -> list[int]:
+    """Return when others wrote an object, and what is below it changed or was written, in order."""
+    below = list(seen.below(life))
+    return sorted(
+        [one.completed for one in life.writes if one.user != seen.operator]
+        + [event.at for one in below for event in one.events]
+        + [one.completed for child in below for one in child.writes]
+    )
 
 
 class _Void(NamedTuple):
