@@ -211,7 +211,7 @@ def environment(facts: Facts, given: Container, source: str, guesses: dict[str, 
             env[variable] = "false"
         named = role(variable) or (given.role_of(value), ":" not in value)
         if address := port_value(*named, default=value):
-            env[variable] = address
+            env[variable] = "127.0.0.1" if _is_host(variable, asked | env.keys()) else address
     return env
 
 
@@ -284,6 +284,12 @@ def role(name: str) -> tuple[str, bool] | None:
     return ("webhook_port", True) if "webhook" in words and alone else None
 
 
+def _is_host(name: str, names: Iterable[str]) -> bool:
+    """Return whether a flag or variable takes a host alone, as ``METRICS_HOST`` does beside ``METRICS_PORT``."""
+    of = words_of(name)
+    return "port" not in of and any("port" in (also := words_of(one)) and of ^ also <= _ADDRESS for one in names)
+
+
 def port_value(placeholder: str, alone: bool, *, default: str) -> str:
     """Return the value of a flag or variable that takes a port, an address, or an address with a scheme."""
     if not placeholder:
@@ -317,6 +323,9 @@ def own_values(flags: Mapping[str, Flag], given: Container, *, serves_metrics: b
     itself, so that an only address without another role is where.
     """
     found = {name: value for name, flag in flags.items() if (value := _of_name(name, flag))[1]}
+    for name, (port, address) in found.items():
+        if port in address and _is_host(name, flags):
+            found[name] = port, "127.0.0.1"
     for name, flag in flags.items():
         if name not in found and (port := given.role_of(flag.default)):
             found[name] = port, port_value(port, "port" in words_of(name), default=flag.default)

@@ -221,13 +221,19 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
         path
         for one, fields in at_rest
         for path, numbers in fields.items()
-        if len(numbers) == len(one.counts)
-        and all(number == count for _, count, number in numbers)
-        and max(count for _, count, _ in numbers) >= _FEW_OWNERS
+        if _is_right(numbers, one) and max(count for _, count, _ in numbers) >= _FEW_OWNERS
     }
     reported: set[str] = set()
     for one, fields in at_rest:
+        # Of several in a spec one says how many there are to be; another is the same number by chance.
+        says = any(_is_right(fields.get(path, ()), one) for path in right_once if path.startswith("spec."))
+        alike: dict[tuple[tuple[str, int, int], ...], list[str]] = defaultdict(list)
         for path, numbers in sorted(fields.items()):
+            if path.startswith("spec.") and not says:
+                alike[tuple((life.uid, count, number) for life, count, number in numbers)].append(path)
+        for path, numbers in sorted(fields.items()):
+            if says and path.startswith("spec."):
+                continue
             right = [count for _, count, number in numbers if count == number]
             named = path.startswith("status.") and path.removeprefix("status.").lower() == one.kind.partition(".")[0]
             named = named and len(numbers) >= _FEW_OWNERS
@@ -241,7 +247,8 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
             ]
             if not wrong or path in reported or not (usual or named or path in right_once):
                 continue
-            reported.add(path)
+            same = alike.get(tuple((life.uid, count, number) for life, count, number in numbers), [path])
+            reported.update(same)
             texts = [f"{life.name} has {number}, and {count} {one.kind}" for life, count, number in wrong]
             wanted = path.startswith("spec.")
             yield Found(
@@ -250,7 +257,7 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
                 about=About(aspect=Aspect.STATE, objects={life.key for life, _, _ in wrong}, field=path),
                 text=(
                     f"{number_of(len(wrong), one.owners)} {form(len(wrong), 'has', 'have')} another number of"
-                    f" {one.kind} than {form(len(wrong), 'its', 'their')} {path}"
+                    f" {one.kind} than {form(len(wrong), 'its', 'their')} {' or '.join(same)}"
                     if wanted
                     else f"{path} of {number_of(len(wrong), one.owners)} is not {form(len(wrong), 'its', 'their')}"
                     f" number of {one.kind}"
@@ -259,6 +266,11 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
                 evidence=(*texts[1:_SHOWN], f"it is for {len(right):,} others"),
                 check=f'invariant("… == objects(\\"{one.kind}\\")")',
             )
+
+
+def _is_right(numbers: Sequence[tuple[Life, int, int]], family: _Family) -> bool:
+    """Return whether a field is the number of its children for each owner of a family."""
+    return len(numbers) == len(family.counts) and all(number == count for _, count, number in numbers)
 
 
 def _fields(family: _Family) -> Mapping[str, list[tuple[Life, int, int]]]:

@@ -11,16 +11,15 @@ deletion that waits for them (foreground) never ends.
 No false alarm: between two changes of the workload by the harness, from its first apply on and never after a deletion;
 pods and Jobs that ended by themselves are left out, and so is what only the namespace or a user deleted. Five objects,
 and a tenth of the kind, or two that their maker deleted within five seconds while their owner stayed. Children of an
-owner that goes count where there was one of their name before, by the API server's own order of writes, or where one of
-their kind had gone since, a second and a half later. Kinds that are
-not watched count where the log has one object made and collected three times. A change of a number counts where the
-children before were as many, or a multiple, and nothing else of the spec changed with it. Contents that are written
-again count three times within one generation of their owner, of three objects that no one else writes; those of other
-kinds than Secrets only where no other object of the owner had changed in the second before. What is replaced beside a
-change counts where the harness had written nothing of its family since it was made, whose spec stayed, nor anything but
-others of their kind in the ten seconds before; not what ended, ceased to be Ready, or followed a restart. What is made
-again under its name counts of kinds that an update would have changed, three objects, where the harness wrote nothing
-in between.
+owner that goes count where one of their name had gone since, by the API server's own order of writes, or had been there
+before, or one of their kind gone since, a second and a half later. Kinds that are not watched count where the log has
+one object made and collected three times. A change of a number counts where the children before were as many, or a
+multiple, and nothing else of the spec changed with it. Contents that are written again count three times within one
+generation of their owner, of three objects that no one else writes; those of other kinds than Secrets only where no
+other object of the owner had changed in the second before. What is replaced beside a change counts where the harness
+had written nothing of its family since it was made, whose spec stayed, nor anything but others of their kind in the ten
+seconds before; not what ended, ceased to be Ready, or followed a restart. What is made again under its name counts of
+kinds that an update would have changed, three objects, where the harness wrote nothing in between.
 """
 
 from __future__ import annotations
@@ -130,15 +129,15 @@ def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
         if resource in without:
             continue
         again: dict[str, list[Life]] = {}
-        known: set[tuple[ObjectId, str | None]] = set()
+        known: dict[tuple[ObjectId, str | None], Life] = {}
         late = {life for life in lives if life.made_by_operator and _is_late(seen, life, asked)}
         for life in sorted(lives, key=lambda one: one.begun) if late else ():
             place = life.object, life.owner
             if life in late:
-                owner = seen.known[life.owner or ""]
-                if (place in known and _made_after(life, asked[owner.uid])) or _takes_a_place(seen, life, owner):
+                owner, before = seen.known[life.owner or ""], known.get(place)
+                if (before and _is_again(life, before, owner, asked[owner.uid])) or _takes_a_place(seen, life, owner):
                     again.setdefault(owner.resource, []).append(life)
-            known.add(place)
+            known[place] = life
         for of, found in again.items():
             if len(found) < _LEAST:
                 continue
@@ -151,6 +150,17 @@ def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
                 evidence=(_names(found),),
                 check=f'api_requests(phase=…, verb="create", resource="{resource}", max=0)',
             )
+
+
+def _is_again(life: Life, before: Life, owner: Life, asked: int) -> bool:
+    """Return whether an object was made for an owner that goes (``asked``: since this version) in place of another one.
+
+    What went earlier, for a reason of its own, may be wanted again just when the deletion comes: the cache lags.
+    """
+    last, marked = before.events[-1], owner.marked_at or 0
+    version = int(last.resource_version or 0)
+    went_with_it = version > asked if version else last.at >= marked
+    return _made_after(life, asked) and (went_with_it or life.begun >= marked + _LATER_NS)
 
 
 def _takes_a_place(seen: Observed, life: Life, owner: Life) -> bool:

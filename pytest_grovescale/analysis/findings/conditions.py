@@ -8,9 +8,9 @@ write, it says nothing, and makes each write a change.
 
 No false alarm: only kinds whose status the operator itself writes, while they are not being deleted. A value that
 returns counts where neither the object's generation nor anything else of its metadata changed since it had it before,
-no pod below it ceased to be Ready or went, and only the operator wrote it; on three objects and a tenth of the kind, or
-three times on one. A time of transition counts in changes of no condition's status or type, five of them on three
-objects.
+nor the spec of anything below it, no pod there ceased to be Ready or went, only the operator wrote it, and the test no
+object of another kind, but those that came with it; on three objects and a tenth of the kind, or three times on one. A
+time of transition counts in changes of no condition's status or type, five of them on three objects.
 """
 
 from __future__ import annotations
@@ -122,7 +122,12 @@ def _reasons(seen: Observed, life: Life) -> list[int]:
         if event.difference is not None and any(path.startswith("metadata") for path in event.difference.paths)
     ]
     found += [one.completed for one in life.writes if one.user != seen.operator and not one.created]
+    # What the test did to objects of other kinds since, as to a Route that refers to a Gateway, may concern it.
+    found += [
+        one.completed for one in seen.by_harness(life.begun + QUIET_NS, seen.end) if one.resource != life.resource
+    ]
     for pod in seen.below(life):
+        found += [event.at for event in pod.events[1:] if "metadata.generation" in event.numbers]
         before = ""
         for event in pod.events:
             ready = str(event.fields.get(READY_PATH))

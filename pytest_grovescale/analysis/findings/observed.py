@@ -196,14 +196,19 @@ class Observed(ObservedObjects):
         return max(rates, default=0.0) * seconds * 1e9
 
     @functools.cached_property
-    def absences(self) -> list[tuple[int, int]]:
-        """The times from the end of each process of the operator to the first request of the next one."""
+    def restarts(self) -> list[tuple[int, int]]:
+        """The times from each restart that the test asked for to when the operator was ready again."""
         marks = [mark for mark in self.contents.marks if mark.label == RESTART]
-        found = [
+        return [
             (begin.at, done.at)
             for begin, done in itertools.pairwise(marks)
             if (begin.state, done.state) == ("begin", "end")
         ]
+
+    @functools.cached_property
+    def absences(self) -> list[tuple[int, int]]:
+        """The times from the end of each process of the operator to the first request of the next one."""
+        found = self.restarts
         ends = [done for _, done in found]
         ends += [gone.at for gone in self.contents.gone.get(OPERATOR, [])]
         ends += [
@@ -271,10 +276,13 @@ class Observed(ObservedObjects):
 
     @functools.cached_property
     def idle_windows(self) -> list[Window]:
-        """Times of at least `LEAST_IDLE_S` in which nothing changed but by the operator, the longest first."""
+        """Times of at least `LEAST_IDLE_S` in which nothing changed but by the operator, the longest first.
+
+        Not those in which the test restarts it.
+        """
         if not self.log_whole:
             return []
-        others = self.changes_by_others
+        others = sorted([*self.changes_by_others, *itertools.chain.from_iterable(self.restarts)])
         windows = []
         for span in self.spans:
             if WINDOW.fullmatch(span.phase.name) or not all(one.met for one in span.phase.milestones):
@@ -295,7 +303,11 @@ class Observed(ObservedObjects):
                 Window(span.phase.name, *pair, rested=rested and not number)
                 for number, pair in enumerate(zip(starts, ends, strict=True))
             ]
-        long = [window for window in windows if window.seconds >= LEAST_IDLE_S]
+        long = [
+            window
+            for window in windows
+            if window.seconds >= LEAST_IDLE_S and not any(begin < window.start < done for begin, done in self.restarts)
+        ]
         return sorted(long, key=lambda window: window.start - window.end)
 
 

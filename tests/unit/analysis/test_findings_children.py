@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -84,6 +85,19 @@ def test_a_number_that_is_that_of_the_children_for_all_but_one(path: str, number
     assert ids(sim) == ({"children"} if wrong else set())
 
 
+@pytest.mark.parametrize(("children", "workers", "named"), [(4, 4, []), (2, 3, ["spec.retries or spec.workers"])])
+def test_a_number_of_a_spec_that_is_that_of_the_children_by_chance(
+    children: int, workers: int, named: list[str]
+) -> None:
+    """A field that is right for all says how many there are to be; where none is, each that may is named, once."""
+    sim = settled()
+    for number in range(9):
+        family(sim, number, 3, spec_workers=3, spec_retries=3)
+    family(sim, 9, children, spec_workers=workers, spec_retries=3)
+    all_gone(sim)
+    assert [path for one in found(sim) for path in re.findall(r"spec[\w.]+(?: or spec[\w.]+)?", one.text)] == named
+
+
 @pytest.mark.parametrize("path", ["spec_replicas", "status_observedGeneration"])
 @pytest.mark.parametrize(("each", "pods"), [(1, 0), (2, 0), (3, 60)])
 def test_a_workload_of_two_sizes_is_right(path: str, each: int, pods: int) -> None:
@@ -121,6 +135,17 @@ def test_children_that_still_change_say_nothing() -> None:
     assert "children" not in ids(sim)
 
 
+@pytest.mark.parametrize(("until", "wrong"), [(DEPLOYED + 200, True), (IDLE - 50, False)])
+def test_nothing_is_idle_while_the_test_restarts_the_operator(until: float, wrong: bool) -> None:
+    sim = settled()
+    for number in range(10):
+        family(sim, number, 3 if number else 2, spec_replicas=3)
+    for state, ms in (("begin", DEPLOYED + 100), ("end", until)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    all_gone(sim)
+    assert ("children" in ids(sim)) == wrong
+
+
 CONDITION = "status.conditions[type=Ready].status"
 
 
@@ -132,14 +157,21 @@ CONDITION = "status.conditions[type=Ready].status"
         (["Unknown", "False", "True"], "", False),
         (["False", "True", "False", "True"], "generation", False),
         (["False", "True", "False", "True"], "other", False),
+        (["False", "True", "False", "True"], "route", False),  # an object that refers to it
+        (["False", "True", "False", "True"], "child", False),  # rolled out again, for whatever reason
     ],
 )
 def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool) -> None:
     sim = settled()
     for number in range(3):
         clique(sim, f"c-{number}", 200, numbers={"metadata.generation": 1, CONDITION: values[0]})
+        clique(sim, f"d-{number}", 210, owner=f"uid-c-{number}", numbers={"metadata.generation": 1})
         for step, value in enumerate(values[1:], 1):
-            ms = 250 + 100 * step
+            ms = 250 + 1000 * step
+            if reason == "route":
+                sim.request(ms, **{**APPLIED, "resource": "routes"}, name=f"r-{number}-{step}")
+            elif reason == "child":
+                shown(sim, f"d-{number}", ms, numbers={"metadata.generation": step + 1})
             if reason == "other":
                 sim.request(
                     ms,

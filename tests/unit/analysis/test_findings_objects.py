@@ -770,8 +770,16 @@ def test_requests_for_objects_that_are_gone(polled: bool, wrong: bool) -> None:
     assert ("initial-state" in ids(sim)) is wrong
 
 
-@pytest.mark.parametrize(("asked", "wrong"), [(True, True), (False, False)])
-def test_children_that_are_made_again_for_owners_that_go(asked: bool, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("asked", "went", "after", "wrong"),
+    [
+        (True, IDLE + 200, 300, True),
+        (False, IDLE + 200, 300, False),
+        (True, IDLE - 200, 300, False),  # it had gone before, and was wanted again when the deletion came
+        (True, IDLE - 200, 3000, True),
+    ],
+)
+def test_children_that_are_made_again_for_owners_that_go(asked: bool, went: float, after: float, wrong: bool) -> None:
     sim = settled()
     for number in range(5):
         parent, child = f"p-{number}", f"k-{number}"
@@ -780,12 +788,19 @@ def test_children_that_are_made_again_for_owners_that_go(asked: bool, wrong: boo
         if asked:
             fields = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
             shown(sim, parent, IDLE + 100, fields=fields, resource_version="500")
-        shown(sim, child, IDLE + 200, "deleted")
-        sim.request(IDLE + 300, verb="create", resource="cliques", group="a.io", namespace="t", name=child, code=201)
+        shown(sim, child, went, "deleted")
+        create: dict[str, Any] = {
+            "verb": "create",
+            "resource": "cliques",
+            "group": "a.io",
+            "namespace": "t",
+            "code": 201,
+        }
+        sim.request(IDLE + after, **create, name=child)
         watch = sim.watch_ids[CLIQUES]
         again: dict[str, Any] = {"name": child, "namespace": "t", "uid": f"uid-again-{number}"}
         again |= {"owner": f"uid-{parent}", "resource_version": "600"}
-        sim.add(rec.ObjectSeen(at=sim.at(IDLE + 310), watch=watch, change="added", **again))
+        sim.add(rec.ObjectSeen(at=sim.at(IDLE + after + 10), watch=watch, change="added", **again))
         sim.add(rec.ObjectSeen(at=sim.at(DELETED - 600), watch=watch, change="deleted", **again))
         shown(sim, parent, DELETED - 500, "deleted")
     churned = [one for one in found(sim) if one.id == "churn"]

@@ -359,6 +359,15 @@ def test_a_kopf_operators_metrics_are_found() -> None:
     assert kopf("").metrics == ""
 
 
+def test_a_host_beside_a_port_is_a_host_alone() -> None:
+    environment = kopf("os.environ['METRICS_HOST'], os.environ['METRICS_PORT'], os.environ['HEALTH_ADDR']").env
+    assert environment["METRICS_HOST"] == "127.0.0.1"
+    assert environment["METRICS_PORT"] == "{metrics_port}"
+    assert environment["HEALTH_ADDR"] == "127.0.0.1:{health_port}"
+    flags = 'flag.StringVar(&a, "metrics-host", "0.0.0.0", "…")\nflag.IntVar(&p, "metrics-port", 8080, "…")'
+    assert go(flags).command[1:3] == ("--metrics-host=127.0.0.1", "--metrics-port={metrics_port}")
+
+
 def test_a_folder_without_a_program_has_none() -> None:
     nothing = facts.of("shop", {"a.go": "package a\n", "b.py": "import kopf\n"})
     assert program.go_program(nothing) is None
