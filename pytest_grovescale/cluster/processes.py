@@ -13,6 +13,8 @@ import msgspec
 from .. import procfs
 
 MARK = "GROVESCALE_CLUSTER_DIRECTORY"
+NAME_MARK = "GROVESCALE_PROCESS"
+"""Variable with the name of a supervised process, which its children inherit, whichever session they are in."""
 """Environment variable of all processes that a supervisor starts, so that survivors can be found."""
 
 
@@ -94,6 +96,26 @@ def exit_text(code: int | None) -> str:
         return f"was killed by signal {-code}"
 
 
+def exit_advice(code: int | None) -> str:
+    """Return what to look for where a process ended so that was to run until it is stopped; empty for other ends.
+
+    Its sentences end with a space, as more may follow.
+    """
+    if code == 0:
+        return (
+            "It ended by itself, as one that has nothing left to do: it has to stay in the foreground until SIGTERM,"
+            " and to start no other process in its place. "
+        )
+    if code == -signal.SIGKILL:
+        return (
+            "Unless its log names limits.memory, grovescale did not send that: the kernel does where memory is short"
+            " (dmesg), or another program. "
+        )
+    if code in (126, 127):
+        return "With that a shell says that it could not start a program that it names. "
+    return ""
+
+
 def kill(pid: int, ticks: int, number: int = signal.SIGKILL) -> bool:
     """Send a signal to this very process; return False if it is gone. Never hits a process that reuses its pid."""
     descriptor = open_pidfd(pid, ticks)
@@ -168,9 +190,12 @@ class StoppedFor:
         return now - self._since >= (STOPPED_S if self._patience is None else self._patience)
 
 
-def marked(directory: Path) -> list[tuple[int, int]]:
-    """Return (pid, start ticks) of every process of this user that a supervisor of this directory started."""
-    mark = os.fsencode(f"{MARK}={directory}")
+def marked(directory: Path, name: str = "") -> list[tuple[int, int]]:
+    """Return (pid, start ticks) of every process of this user that a supervisor of this directory started.
+
+    With a ``name``, those of that process: itself, and what it started that kept its environment.
+    """
+    marks = {os.fsencode(f"{MARK}={directory}"), *([os.fsencode(f"{NAME_MARK}={name}")] if name else [])}
     marked_processes = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -180,7 +205,7 @@ def marked(directory: Path) -> list[tuple[int, int]]:
         except OSError:
             # Ended meanwhile, or another user's.
             continue
-        if mark in environment.split(b"\0"):
+        if marks <= set(environment.split(b"\0")):
             pid = int(entry.name)
             if ticks := procfs.started_ticks(pid):
                 marked_processes.append((pid, ticks))

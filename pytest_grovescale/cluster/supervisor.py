@@ -172,7 +172,7 @@ class Supervisor:
         limit = 2 * spec.memory_bytes + _FAST_GROWTH_BYTES if spec.memory_bytes else 0
         options = {"parent": os.getpid(), "cores": spec.cores, "data_bytes": limit}
         environment = dict(spec.env) or _minimal_environment()
-        environment[processes.MARK] = str(self._directory)
+        environment |= {processes.MARK: str(self._directory), processes.NAME_MARK: spec.name}
         with log_files.appending(Path(spec.log)) as log:
             supervised.popen = subprocess.Popen(
                 [sys.executable, "-I", "-S", _WRAPPER, msgspec.json.encode(options).decode(), *spec.argv],
@@ -199,6 +199,9 @@ class Supervisor:
         # Its children, if any, before its pid (their group's id) is free for reuse.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(supervised.pid, signal.SIGKILL)
+        # One that has left the group (a daemon) would work on beside the next of this name, and hold its ports.
+        for pid, ticks in processes.marked(self._directory, supervised.spec.name):
+            processes.kill(pid, ticks)
         supervised.exit_code = supervised.popen.wait()
         supervised.popen = None
         _log(f"{supervised.spec.name} (pid {supervised.pid}) ended: {supervised.exit_code}")

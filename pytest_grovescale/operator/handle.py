@@ -102,6 +102,10 @@ class Operator(ABC):
     def describe_exit(self) -> str:
         """Return how it ended: ``exited with code 3``."""
 
+    def after_exit(self) -> str:
+        """Return what to do where it has ended in a test."""
+        return f"Its whole log: {self.log.name} in the run's folder."
+
     @abstractmethod
     def check(self) -> None:
         """Raise OperatorError with its last log lines if it does not run and will not restart by itself."""

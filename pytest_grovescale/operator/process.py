@@ -31,7 +31,7 @@ from ..quantity import memory_bytes
 from . import build, command, fault_proxy, identity, install, webhooks
 from .command import core_numbers
 from .fault_proxy import FaultProxy
-from .handle import Operator, Progress, new_log, tail_text
+from .handle import Operator, Progress, last_lines, new_log, tail_text
 from .manifests import CRD, Manifest, Object
 from .operator_state import PROCESS, Hold, RunningProcess, stop
 from .operator_state import write as write_state
@@ -92,6 +92,12 @@ class OperatorProcess(Operator):
         while (info := self.info()) is not None and info.running and time.monotonic() < deadline:
             self._cluster.check_running(within_s=0.02)
         return processes.exit_text(info.exit_code if info else None)
+
+    def after_exit(self) -> str:
+        """As `Operator.after_exit`; one that wrote nothing has no log to look at."""
+        info = self.info()
+        there = super().after_exit() if self.tail(1) else f"It was started as: {self._running.launch.text}"
+        return processes.exit_advice(info.exit_code if info else None) + there
 
     def check(self) -> None:
         """Raise OperatorError with its last log lines when the process is no longer alive."""
@@ -441,8 +447,10 @@ def _died(running: RunningProcess, info: ProcessInfo | None, when: str) -> Opera
         )
     tail = tail_text(running)
     in_use = "Another program has that port: stop it, or give the operator a free one ({metrics_port}, …). "
-    next_step = in_use if "address already in use" in tail.lower() else ""
+    code = info.exit_code if info else None
+    next_step = in_use if "address already in use" in tail.lower() else processes.exit_advice(code)
+    next_step += f"Its whole log: {running.log}. " if last_lines(running, 1) else ""
     return OperatorError(
-        f"operator {running.definition.name} {processes.exit_text(info.exit_code if info else None)} {when}" + tail,
-        next_step=f"{next_step}Its whole log: {running.log}. It was started as: {running.launch.text}",
+        f"operator {running.definition.name} {processes.exit_text(code)} {when}" + tail,
+        next_step=f"{next_step}It was started as: {running.launch.text}",
     )

@@ -280,7 +280,7 @@ class RunningTest:
         trouble = self.cluster_trouble()
         raise (ClusterError if trouble else OperatorError)(
             "\n".join([f"the operator {how} in phase {phase!r}", *trouble, *self.operator_tail()]),
-            next_step=f"Its whole log: {self.operator.log.name} in the run's folder.",
+            next_step=self.operator.after_exit(),
         )
 
     def stalled(self, process: str, kind: StallKind, seconds: float) -> None:

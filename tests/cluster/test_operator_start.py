@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_grovescale import procfs
 from pytest_grovescale.cluster.handle import Cluster
 from pytest_grovescale.endpoints import Address
 from pytest_grovescale.errors import OperatorError
@@ -130,6 +131,34 @@ def test_early_death_reports_code_and_last_lines(cluster: Cluster, tmp_path: Pat
     assert "line 10" not in message
     assert str(tmp_path / "logs/operator.log") in raised.value.next_step
     assert not private_folder(cluster).exists()
+
+
+DAEMON = """
+import os, pathlib, time
+read, write = os.pipe()
+if os.fork():
+    os.read(read, 1)
+    os._exit(0)
+os.setsid()
+pathlib.Path("PID").write_text(str(os.getpid()))
+os.write(write, b".")
+time.sleep(600)
+"""
+
+
+def test_an_operator_that_daemonizes_is_ended_and_the_message_says_what_to_change(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    pid, file = tmp_path / "pid", tmp_path / "daemon.yaml"
+    command = ["{python}", "-c", DAEMON.replace("PID", str(pid))]
+    file.write_text(yaml.safe_dump({"name": "daemon", "command": command, "readiness": {"log": "ready"}}))
+    with pytest.raises(OperatorError, match="exited with code 0") as raised:
+        start(cluster, tmp_path, load(str(file)))
+    assert "foreground" in raised.value.next_step
+    # It wrote nothing: there is no log to look at.
+    assert "operator.log" not in raised.value.next_step
+    number = int(pid.read_text())
+    wait_until(lambda: not procfs.started_ticks(number), "the daemon has ended")
 
 
 def test_token_that_it_prints_is_not_repeated(cluster: Cluster, tmp_path: Path) -> None:

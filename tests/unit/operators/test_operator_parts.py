@@ -232,3 +232,13 @@ def test_who_answers_is_reported(snapshot: SnapshotAssertion) -> None:
 )
 def test_exit_text(code: int | None, text: str) -> None:
     assert processes.exit_text(code) == text
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [(0, "foreground"), (-9, "dmesg"), (127, "shell"), (3, ""), (-15, ""), (None, "")],
+)
+def test_how_a_process_ended_says_what_to_look_for(code: int | None, named: str) -> None:
+    advice = processes.exit_advice(code)
+    assert named in advice
+    assert bool(advice) == bool(named)
