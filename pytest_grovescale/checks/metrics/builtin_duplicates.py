@@ -94,7 +94,7 @@ _SAYINGS = (
     _saying(r"(?:kube_?|k8s_|api_?server_|rest_)(?:api_|client_)?requests_total", "c", "rest_client_requests_total"),
     _saying(r"is_leader|leader|leader_election_status", "g", "leader_election_master_status"),
     _saying(r"goroutines", "g", "go_goroutines"),
-    _saying(r"cpu_seconds_total", "c", "process_cpu_seconds_total"),
+    _saying(r"cpu(?:_usage|_used|_time)?_seconds_total", "c", "process_cpu_seconds_total"),
     _saying(r"(?:resident_memory|rss|memory(?:_usage|_used)?)_bytes", "g", "process_resident_memory_bytes"),
     _saying(r"open_(?:fds|files|file_descriptors)", "g", "process_open_fds"),
     _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", _START),

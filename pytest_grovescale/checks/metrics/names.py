@@ -80,6 +80,8 @@ _TYPE_WORDS = ("counter", "gauge", "gauge_histogram", "histogram", "summary")
 _BESIDE_UNIT = re.compile(rf"_(?:per|since|until|ratio|info|created|max|min|limit|{'|'.join(_TYPE_WORDS)})(?=_|$)")
 """What may follow a unit: what it is measured by, which of several it is, and what another rule is about."""
 
+_TWICE = re.compile(r"(?<![^_])([a-z]{3,})(_\1)(?=_|$)")
+
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _UNCLASSIC = re.compile(r"[^a-zA-Z0-9_]+")
 
@@ -99,6 +101,9 @@ _PROPOSED = re.compile(r"(?<=\bname it )[a-zA-Z_:][a-zA-Z0-9_:]*(?=[:,]|$)|(?<=,
 
 COUNTS = re.compile(r"(?:\[\w+\] )?(?:the )?(?:total |current )?(?:number|count) of\b", re.IGNORECASE)
 """How a help text begins that says: what it measures are things, and no unit."""
+
+_WHEN = re.compile(r"_(?:timestamp|at|time|date)$")
+"""The end of a name that promises a point in time; all but the first may be something else."""
 
 _TIMES = (1e9, 4.1e9)
 """2001 to 2100, in seconds since 1970."""
@@ -179,10 +184,13 @@ def _mended(name: str, family: Served) -> str:
 def _timestamp(family: Served, samples: Mapping[str, float]) -> Iterator[Problem]:
     """Yield a point in time without a unit: a fault where its values are seconds, and otherwise worth a look."""
     name = family.name
-    if unit_in(name) is None and name.endswith("_timestamp"):
+    if unit_in(name) is None and (said := _WHEN.search(name)) is not None:
         known = [samples[series] for one in family.series if (series := written(one)) in samples]
         seconds = bool(known) and all(_TIMES[0] <= value <= _TIMES[1] for value in known)
-        fix = f"name it {name}_seconds" if seconds else f"expose seconds, as {name}_seconds"
+        if not seconds and said[0] != "_timestamp":
+            return
+        better = f"{name[: said.start()]}_timestamp_seconds"
+        fix = f"name it {better}" if seconds else f"expose seconds, as {better}"
         problem = _problem(family, "unit", "its name promises a time, and no unit", fix)
         yield msgspec.structs.replace(problem, hint=not seconds)
 
@@ -262,9 +270,13 @@ def _words_as_numbers(family: Served) -> Iterator[Problem]:
 
 
 def _empty_words(family: Served) -> Iterator[Problem]:
+    """Yield a name with an underscore that joins nothing, or with a word that is there twice."""
     if "__" in family.name or family.name.startswith("_") or family.name.endswith("_"):
         fix = f"name it {re.sub('_+', '_', family.name).strip('_')}"
         yield _problem(family, "reserved-character", "its name has an underscore without a word beside it", fix)
+    elif (twice := _TWICE.search(family.name)) is not None:
+        fix = f"name it {family.name[: twice.start(2)]}{family.name[twice.end(2) :]}"
+        yield _problem(family, "prefix", f"its name says {twice[1]} twice", fix)
 
 
 def _prefix(family: Served) -> Iterator[Problem]:

@@ -368,16 +368,19 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield says, example, "put facts into its labels, and set it to 1"
         elif _SHARE.search(name) and value > 1:
             yield f"a part of a whole is {value:g} of it", example, "divide by what it is a part of"
-        elif value >= _WRAPPED and name.endswith("_bytes") and not _LIMITS.search(name):
+        elif value >= _WRAPPED and (name.endswith("_bytes") or _counts(name)) and not _LIMITS.search(name):
             yield f"{value:.4g} is more than anything has", example, "do not subtract below zero"
         elif value != int(value) and (_THINGS.search(name) or _is_a_number_of(family)):
             what = "name" if _THINGS.search(name) else "help text"
             yield f"it is {value:g}, and its {what} says that it counts", example, "set it to what there is"
+        elif value != int(value) and name.endswith("_version"):
+            says = f"its version {value:g} is a text, and 1.10 is not more than 1.9 as a number"
+            yield says, example, "put it into a label of an info"
         elif name.endswith("_ratio") and (value >= _PERCENT or value < 0):
             yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
         elif abs(value) >= _NO_TIME_S:
             continue  # stands for none
-        elif _DURATION.search(name) and not (0 <= value <= _LONGEST_S):
+        elif _DURATION.search(name) and not (0 <= value <= _LONGEST_S or (value >= FIRST_S and _PAST.search(name))):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
         elif _SPAN.search(name) and value >= FIRST_S:

@@ -57,6 +57,8 @@ def test_labels_that_no_one_can_bound_are_found_by_name(label: str) -> None:
         "refs/pull/123/head",
         "projects/acme/zones/east/instances/4523789012345678901",
         "+49 151 23456789",
+        "52.5200,13.4050",
+        "sum(rate(x_total[5m])) by (pod)",
     ],
 )
 def test_values_that_look_endless_are_found(value: str) -> None:
@@ -102,6 +104,13 @@ def test_values_that_someone_chose_are_not(value: str) -> None:
     [
         (3, ("10.96.0.10:53", "10.96.0.11:53", "dns://10.96.0.12:53")),
         (2, ("v1.8.2-0.20260102113045-3f2c9ab17d4e", "1.8.1+a1b2c3d")),
+        (3, ("req-8c1f2a7d", "req-09be44c1", "req-f3a9d210")),
+        (2, ("cus_9s6XKzkNRiz8i3", "cus_4QFOF3xrvBT2nU")),
+        (2, ("eyJpZCI6NDQxMX0=", "eyJpZCI6NDQxMn0=")),
+        (2, ("0/3000148", "1/9F00028")),
+        (2, ("acme/shop#1412", "acme/web#88")),
+        (2, ("feature/OPS-1412-resize", "fix/OPS-1501")),
+        (5, ("02:00", "02:05", "02:10", "02:15", "02:20")),
     ],
 )
 def test_so_many_values_that_look_alike_are_endless(least: int, values: tuple[str, ...]) -> None:
@@ -248,6 +257,7 @@ def test_values_that_differ_in_a_number_at_their_end_are_found() -> None:
         (('{phase="Ready "}',), "label-variants"),
         (('{phase="Ready"}', '{phase="Pending",zone="a"}'), "label-sets"),
         (("", '{phase="Pending"}'), "label-sets"),
+        (('{code="2xx"}', '{code="200"}'), "label-variants"),
         (('{token="[redacted]"}',), "credential"),
         ([f'{{rev="{number:04}ab7c9"}}' for number in range(3)], "unbounded-values"),
         ([f'{{seen="{number}"}}' for number in range(120_344, 120_400, 7)], "unbounded-values"),
@@ -264,6 +274,12 @@ def test_labels_that_no_query_can_rely_on(series: Sequence[str], rule: str) -> N
     [
         ('{phase="Ready",zone=""}', '{phase="Pending",zone="a"}'),
         ('{rev="0abc12def"}',),
+        ('{code="2xx"}', '{code="5xx"}'),
+        ('{api="v1alpha1"}', '{api="v2beta1"}'),
+        ('{curve="secp256r1"}', '{curve="secp384r1"}', '{curve="prime-256v1"}'),
+        ('{with="ECDHE-RSA-AES128-GCM-SHA256"}', '{with="ECDHE-RSA-AES256-GCM-SHA384"}', '{with="AES-256"}'),
+        ('{charset="ISO-8859-1"}', '{charset="ISO-8859-15"}'),
+        ('{type="c7gn.16xlarge"}', '{type="m5d.24xlarge"}', '{type="p5.48xlarge"}'),
         [f'{{code="{code}"}}' for code in range(200, 230)],
         [f'{{port="{port}"}}' for port in range(65_400, 65_436)],
         [f'{{level="0.{number}"}}' for number in range(1, 10)],

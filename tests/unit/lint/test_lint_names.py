@@ -54,6 +54,8 @@ TYPES: tuple[MetricType, ...] = ("counter", "gauge", "histogram", "summary", "un
         (family("up", "gauge"), ["builtin-collision"]),
         (family("scrape_duration_seconds", "gauge"), ["builtin-collision"]),
         (family("x_up", "gauge"), []),
+        (family("shop_shop_orders", "gauge"), ["prefix"]),
+        (family("shop_shopping_orders", "gauge"), []),
         (family("x_gauge", "gauge"), ["type-in-name"]),
         (family("x_counter_total", "counter"), ["type-in-name"]),
         (family("x_summary_seconds", "gauge"), ["type-in-name"]),
@@ -140,6 +142,9 @@ def test_a_counter_of_what_took_a_time_needs_no_unit() -> None:
 
 def test_a_time_without_a_unit_is_a_hint_where_its_values_do_not_tell_the_unit() -> None:
     assert rules(family("x_last_backup_timestamp", "gauge")) == []
+    assert rules(family("x_cluster_created_at", "gauge")) == []
+    created = family("x_cluster_created_at", "gauge").replace(" 1\n", " 1.79e9\n")
+    assert rules(created) == ["unit"]
     known = family("x_last_backup_timestamp", "gauge").replace(" 1\n", " 1.79e9\n")
     assert rules(known) == ["unit"]
 

@@ -1,0 +1,159 @@
+"""What the values of labels look like that have no end: identifiers, addresses, times, messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_SHAPES = {
+    "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
+    "a pod's name": re.compile(r"[a-z0-9.-]+-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}"),
+    "an object's namespace and name": re.compile(r"[a-z0-9][a-z0-9-]*/[a-z][a-z0-9]*-[a-z0-9-]*[0-9][a-z0-9-]*"),
+    "a name with a ReplicaSet's hash": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)[bcdf-hj-np-tv-z2-9]{8,10}"),
+    "a generated name": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)(?=\d*[a-z])[bcdf-hj-np-tv-z2-9]{5}"),
+    "a ULID": re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}"),
+    "a KSUID": re.compile(r"(?=.*\d)(?=.*[a-z])(?=.*[A-Z])[0-9A-Za-z]{27}"),
+    "an email address": re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE),
+    "a time": re.compile(
+        r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d{4}/\d\d/\d\d.*|\d\d:\d\d:\d\d(?:\.\d+)?"
+        r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*\d\d:\d\d:\d\d.*|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"
+    ),
+    "a date": re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}"),
+    "a duration": re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+\.\d{3,}(?:s|ms|µs|us)"),
+    "a machine's name": re.compile(
+        r"ip-\d{1,3}(?:-\d{1,3}){3}(?:[.:].*)?|[a-z][a-z0-9-]*-(?:[0-9a-f]{8}-[a-z0-9]{4}|vmss[0-9a-z]{6})"
+    ),
+    "a hash": re.compile(r"(?:sha\d+:)?(?=.*\d)(?=.*[a-f])[0-9a-f]{32,}", re.IGNORECASE),
+    "an image's digest": re.compile(r"\S+@sha256:[0-9a-f]{8,}"),
+    "an address": re.compile(
+        r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?"
+        r"|\[?(?=.*[0-9a-f]:)(?=(?:.*:){2})[0-9a-f:]{3,45}\]?(?:%\w+)?(?::\d+)?",
+        re.IGNORECASE,
+    ),
+    "a pointer": re.compile(r"0x[0-9a-f]{6,16}", re.IGNORECASE),
+    "a number with many digits": re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE),
+    "a URL with a number or a query": re.compile(
+        r"[a-z][a-z0-9+.-]*://(?:\d{1,3}(?:\.\d{1,3}){3}\S*|[^/\s]+/\S*(?:\d{2}|[0-9a-f]{8}|\?|=)\S*)"
+    ),
+    "the path of an object": re.compile(r"\S*/(?:namespaces|pods|nodes)/[^/\s{]+(?:/\S*)?"),
+    "a path with a number or a query": re.compile(
+        r"/(?:[^/\s?]+/)*(?:[^/\s?]*\d{2}[^/\s?]*|\d|[0-9a-f-]*\d[0-9a-f-]{8,})(?:/[^\s]*)?(?:\?\S*)?|/[^\s?]+\?\S+"
+    ),
+    "a path with a number in it": re.compile(r"(?:[^/\s]+/)+[a-z][a-z_-]*/\d{3,}(?:/.*)?", re.IGNORECASE | re.DOTALL),
+    "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
+    "a message about one object": re.compile(r'(?=.{20})(?>.*?\S\s).*["\'][a-z0-9][\w./-]+["\'].*', re.DOTALL),
+    "a message with an address": re.compile(r"(?=.{20}).*\s\d{1,3}(?:\.\d{1,3}){3}:\d+.*", re.DOTALL),
+    "an error with its message": re.compile(r"[A-Z]\w*(?:Error|Exception): .+", re.DOTALL),
+    "a client's version": re.compile(r"\S+/v?\d+\.\d+\S* \(.*\).*"),
+    "a database's query": re.compile(
+        r"(?:SELECT|INSERT|UPDATE|DELETE)\s.+|[a-z_]+[ (].*\[\d+[smhdw]\].*", re.DOTALL | re.IGNORECASE
+    ),
+    "a place": re.compile(r"-?\d{1,3}\.\d{3,}, ?-?\d{1,3}\.\d{3,}"),
+    "a document": re.compile(r"[{\[].*[:,].*[}\]]|&?\{.*\}|map\[.*\]", re.DOTALL),
+    "a text of several lines": re.compile(r".*\n.*", re.DOTALL),
+    "a text of more than 200 characters": re.compile(r".{200,}", re.DOTALL),
+    "an ARN": re.compile(r"arn:[\w-]+:\S+:\S+"),
+    "a stack trace": re.compile(r".*\bgoroutine \d+ \[.*|.*\.(?:go|py|java|rs):\d+.*", re.DOTALL),
+    "a user of Kubernetes": re.compile(r"system:(?:serviceaccount:[^:\s]+:[^:\s]+|node:\S+)"),
+    "a certificate's subject": re.compile(r"(?:CN|UID)=[^,]+(?:, ?\w+=.*)?|(?:OU|O|DC)=[^,]+, ?\w+=.*"),
+    "a phone number": re.compile(r"\+\d{1,3}[ -]\d[\d -]{6,14}"),
+    # Unix minutes, as of a CronJob's run, or numbers of builds; no dates, which models and releases have in them.
+    "the name of one run": re.compile(
+        r"[a-z][^/\s]*[-_](?!(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])$)[1-9]\d{7,}", re.IGNORECASE
+    ),
+    "an identifier with words beside it": re.compile(
+        r"(?:.*[^0-9a-z])?(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{16,})"
+        r"(?:[^0-9a-z].*)?",
+        re.IGNORECASE | re.DOTALL,
+    ),
+}
+"""What a value looks like, whatever its label is called. Pods' random parts have no vowels and none of 0, 1 and 3
+(k8s.io/apimachinery/pkg/util/rand)."""
+
+_SERVER = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]+\]):\d{1,3}/?", re.IGNORECASE)
+"""An address with one of the ports below 1024: of a server that the program was given, as one of a few."""
+
+BUILD = "a build's version"
+
+_PART = r"(?:.*[^0-9a-z])?"
+_MIXED = r"[a-z]*(?:\d+[a-z]+){2,}\d*"
+"""Digits and letters in turn, as no word has them: ``v1alpha1`` and ``secp256r1`` have one letter after a digit."""
+
+_MANY_SHAPES = {
+    "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")),
+    "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
+    "a random part": (3, re.compile(rf"{_PART}(?=[0-9a-z]{{8,}}$){_MIXED}", re.IGNORECASE)),
+    "a long random part": (2, re.compile(rf"{_PART}(?=[0-9a-z]{{12,}}$){_MIXED}", re.IGNORECASE)),
+    "a coded text": (2, re.compile(r"eyJ[0-9A-Za-z_-]{8,}=*|(?=.*[a-z])(?=.*[A-Z])[0-9A-Za-z+/]{11,}={1,2}")),
+    "a position in a log": (2, re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{6,8}")),
+    "a number of an issue": (2, re.compile(r"\S*#\d+|(?:.*[^A-Z])?(?!ISO)[A-Z]{2,}-\d{4,}(?:\D.*)?", re.DOTALL)),
+    "a time of day": (5, re.compile(r"\d\d:\d\d")),
+    "a server's address": (3, _SERVER),
+    BUILD: (
+        2,
+        re.compile(r"v?\d+\.\d+\.\d+[-+.](?:\S*[-+.])?(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?:[-+.]\S*)?", re.I),
+    ),
+    "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
+    "a duration": (3, re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)")),
+    "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),
+    "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
+    "a number with a fraction": (10, re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.IGNORECASE)),
+}
+"""What one value may look like by coincidence or as a setting: only so many that do are unbounded.
+Ports end at 65535."""
+
+_NUMBERS = re.compile(r"\d+")
+_NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}).*\d.*", re.IGNORECASE)
+# Not `.*[a-z].*…`: values may be long, and are matched in linear time.
+_SEPARATED = re.compile(r"(?=.*[a-z]).*[-_./]\d+", re.IGNORECASE)
+_FIXED = re.compile(
+    r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}"
+    r"|(?:[a-z][a-z0-9+.-]*://)?(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
+    r"(?::(?:\d{1,4}|[12]\d{4}|3[01]\d{3}|32[0-6]\d\d|327[0-5]\d|3276[0-7]))?/?",
+    re.IGNORECASE,
+)
+"""A network card's address, as fixed as the card, and those that a program on this machine listens on. Ports from 32768
+on are those of who connects (ip_local_port_range)."""
+
+_MANY_NUMBERS = 5
+_SPREAD_NUMBERS = 4
+_FAR = 100
+"""Numbers from here on are identifiers sooner than parts of a fixed list: zones, devices, versions."""
+
+
+_IDENTIFIER = re.compile(r"\d+|.*[-_./:]\d+|.*\d{2}.*|[a-z0-9][\w.-]*/[a-z0-9][\w.-]*", re.DOTALL)
+
+_PORT = re.compile(r"(?<=[a-z]):\d{2,5}(?=/|$)")
+
+
+def is_identifier(value: str) -> bool:
+    """Return whether a value under a label that often holds identifiers is one: it has a number of its own."""
+    return _IDENTIFIER.fullmatch(_PORT.sub("", value)) is not None and not _FIXED.fullmatch(value)
+
+
+def shape_of(values: Iterable[str]) -> tuple[str, str] | None:
+    """Return what a value looks like, and that value; None where none looks unbounded."""
+    values = [value for value in values if value and not _FIXED.fullmatch(value)]
+    for looks, (least, pattern) in _MANY_SHAPES.items():
+        alike = [value for value in values if pattern.fullmatch(value)]
+        if len(alike) >= least and 2 * len(alike) >= len(values):
+            return looks, alike[0]
+    for value in values:
+        for looks, pattern in _SHAPES.items():
+            if pattern.fullmatch(value) and not _SERVER.fullmatch(value):
+                return looks, value
+    return _numbered(values)
+
+
+def _numbered(values: Iterable[str]) -> tuple[str, str] | None:
+    """Return values that differ in a number only, where they are too many or too large for a fixed list."""
+    alike: dict[str, list[str]] = {}
+    for value in values:
+        if _NAMED_NUMBER.fullmatch(value):
+            alike.setdefault(_NUMBERS.sub("#", value), []).append(value)
+    for some in alike.values():
+        ends = sum(_SEPARATED.fullmatch(value) is not None for value in some)
+        far = max(int(number) for value in some for number in _NUMBERS.findall(value)) >= _FAR
+        if ends >= _MANY_NUMBERS or (far and len(some) >= _SPREAD_NUMBERS):
+            return "one of many that differ in a number", some[0]
+    return None
