@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
 from .client import Client
 from .errors import BadRequest, Gone, Invalid, ServerUnavailable
 from .resources import Resource
-from .watch import WatchEvent, bookmark, stream
+from .watch import bookmark, stream
 
 _RETRY_S = 0.2
 
@@ -120,9 +120,17 @@ class _State:
             label_selector=self.label_selector,
             field_selector=self.field_selector,
         )
-        async with aclosing(cast(AsyncGenerator[WatchEvent, None], watch)) as events:
-            async for event in events:
-                if event.type == "BOOKMARK":
+        async with aclosing(watch) as batches:
+            async for together in batches:
+                for event in together:
+                    if event.type != "BOOKMARK":
+                        found = self.decode(event.object)
+                        seen.add(found.metadata.uid)
+                        # Initial events come in any order: only after them is a resourceVersion safe to resume from.
+                        if not streamed:
+                            self.resource_version = found.metadata.resource_version
+                        yield self._applied(found, gone=event.type == "DELETED")
+                        continue
                     mark = bookmark(event)
                     if streamed and mark.initial_events_end:
                         streamed = False
@@ -131,13 +139,6 @@ class _State:
                         yield Change("live", None, self.present)
                     if not streamed:
                         self.resource_version = mark.resource_version
-                    continue
-                found = self.decode(event.object)
-                seen.add(found.metadata.uid)
-                # Initial events come in any order: only after them is a resourceVersion safe to resume from.
-                if not streamed:
-                    self.resource_version = found.metadata.resource_version
-                yield self._applied(found, gone=event.type == "DELETED")
 
     async def _listed(self) -> AsyncGenerator[Change, None]:
         listing = await self.client.list(

@@ -62,7 +62,7 @@ async def follow(
         params["sinceTime"] = since
     try:
         # An operator may log nothing for any length of time.
-        async with await open_stream(client, path, params, accept="*/*", silence_s=None) as response:
+        async with await open_stream(client, path, params, accept="*/*") as response:
             if response.status >= 400:
                 raise from_response(response.status, await response.read(), request=f"GET {path}")
             try:

@@ -5,7 +5,8 @@ The caller resumes a disconnected watch: callers differ in what they log or list
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from http import HTTPStatus
 from typing import Literal
 
@@ -13,36 +14,36 @@ import aiohttp
 import msgspec
 
 from .client import Client, selectors
-from .errors import Status, from_response, from_status, no_answer
+from .errors import ApiError, Status, from_response, from_status, no_answer
 
 _CONNECT_S = 10.0
 _BLOCK = 1 << 20
+_FARTHEST = 24
+"""Bytes from the beginning of a watch event's type within which its object begins."""
 
 
 async def open_stream(
-    client: Client, path: str, params: Mapping[str, str], *, accept: str = "application/json", silence_s: float | None
+    client: Client, path: str, params: Mapping[str, str], *, accept: str = "application/json"
 ) -> aiohttp.ClientResponse:
     """Return the response, whatever its status; after a 401, that of a second attempt with new credentials.
 
-    ``silence_s``: longest time between two chunks, s; None: unlimited.
+    There is no limit to how long it takes, and to the time between two chunks.
     """
     used = client.access
-    response = await _asked(client, path, params, accept, silence_s)
+    response = await _asked(client, path, params, accept)
     if response.status != HTTPStatus.UNAUTHORIZED or not used.renewable:
         return response
     response.close()
     await client.renew(used)
-    return await _asked(client, path, params, accept, silence_s)
+    return await _asked(client, path, params, accept)
 
 
-async def _asked(
-    client: Client, path: str, params: Mapping[str, str], accept: str, silence_s: float | None
-) -> aiohttp.ClientResponse:
+async def _asked(client: Client, path: str, params: Mapping[str, str], accept: str) -> aiohttp.ClientResponse:
     return await client.session().get(
         path,
         params=params,
         headers={**client.headers(), "Accept": accept},
-        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S),
         read_bufsize=_BLOCK,
         server_hostname=client.access.tls_server_name or None,
     )
@@ -101,8 +102,8 @@ async def stream(
     label_selector: str = "",
     field_selector: str = "",
     initial_events: bool = False,
-) -> AsyncIterator[WatchEvent]:
-    """Yield events until the server ends the stream.
+) -> AsyncGenerator[list[WatchEvent], None]:
+    """Yield events until the server ends the stream, those that arrive together in one list.
 
     ``initial_events``: the server sends all existing objects first, then a bookmark
     (``bookmark(event).initial_events_end``); raises Invalid if it does not support that (before 1.32 by default).
@@ -115,17 +116,23 @@ async def stream(
         params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
     label = f"WATCH {path}"
     try:
-        async with await open_stream(client, path, params, silence_s=_SILENCE_S) as response:
+        async with asyncio.timeout(_SILENCE_S):
+            response = await open_stream(client, path, params)
             if response.status >= 400:
-                raise from_response(response.status, await response.read(), request=label)
+                async with response:
+                    raise from_response(response.status, await response.read(), request=label)
+        async with response:
+            silence = _Silence(response.content)
             try:
-                async for line in _lines(response.content):
-                    event = _decode_event(line)
-                    if event.type == "ERROR":
-                        status = msgspec.json.decode(event.object, type=Status)
-                        raise from_status(status, request=label)
-                    yield WatchEvent(event.type, event.object)
+                async for lines in _lines(response.content):
+                    silence.broken()
+                    events, failure = _decoded(lines, label)
+                    if events:
+                        yield events
+                    if failure is not None:
+                        raise failure
             finally:
+                silence.over()
                 # A stream that is left early must not wait for the peer's close_notify: its loop may close first.
                 if response.connection is not None and response.connection.transport is not None:
                     response.connection.transport.abort()
@@ -133,16 +140,69 @@ async def stream(
         raise no_answer(label, error) from error
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield whole lines of any length (StreamReader.readline rejects long ones)."""
+class _Silence:
+    """Ends a stream that is silent for too long.
+
+    aiohttp's own limit starts a timer with each chunk that arrives: a tenth of what reading a busy watch costs.
+    """
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+        self._timer = self._loop.call_at(self._since + _SILENCE_S, self._look)
+
+    def broken(self) -> None:
+        """Note that something has come."""
+        self._since = self._loop.time()
+
+    def over(self) -> None:
+        """Stop waiting."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        due = self._since + _SILENCE_S
+        if self._loop.time() < due:
+            self._timer = self._loop.call_at(due, self._look)
+        else:
+            self._content.set_exception(TimeoutError(f"nothing came for {_SILENCE_S:g} s"))
+
+
+_BEGIN, _MIDDLE, _END = b'{"type":"', b'","object":', b"}"
+_TYPES: dict[bytes, Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]] = {
+    b"ADDED": "ADDED",
+    b"MODIFIED": "MODIFIED",
+    b"DELETED": "DELETED",
+    b"BOOKMARK": "BOOKMARK",
+}
+
+
+def _decoded(lines: Iterable[bytes], label: str) -> tuple[list[WatchEvent], ApiError | None]:
+    """Return the events of some lines, up to the first that reports an error, and that."""
+    events: list[WatchEvent] = []
+    for line in lines:
+        # As Go encodes a WatchEvent (k8s.io/apimachinery/pkg/apis/meta/v1/watch.go), which has these two fields: to
+        # look for its end takes as long as to read what is in it.
+        middle = line.find(_MIDDLE, len(_BEGIN), len(_BEGIN) + _FARTHEST)
+        kind = _TYPES.get(line[len(_BEGIN) : middle]) if middle > 0 and line.startswith(_BEGIN) else None
+        if kind is not None and line.endswith(_END):
+            events.append(WatchEvent(kind, msgspec.Raw(line[middle + len(_MIDDLE) : -1])))
+            continue
+        event = _decode_event(line)
+        if event.type == "ERROR":
+            return events, from_status(msgspec.json.decode(event.object, type=Status), request=label)
+        events.append(WatchEvent(event.type, event.object))
+    return events, None
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[list[bytes]]:
+    """Yield whole lines of any length (StreamReader.readline rejects long ones), together as they arrive."""
     parts: list[bytes] = []
     async for chunk in content.iter_any():
         head, newline, rest = chunk.partition(b"\n")
         if not newline:
             parts.append(chunk)
             continue
-        yield b"".join((*parts, head))
         *whole, tail = rest.split(b"\n")
-        for line in whole:
-            yield line
+        yield [b"".join((*parts, head)), *whole]
         parts = [tail] if tail else []

@@ -116,10 +116,13 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 class Projection:
-    """Reads the values of a set of paths from an object's JSON."""
+    """Reads the values of a set of paths from an object's JSON.
 
-    def __init__(self, paths: Iterable[str]) -> None:
-        self._steps = {path: parse(path) for path in dict.fromkeys(paths)}
+    ``below``: how many steps of each path lead to what it is called with, where that is a part of the object.
+    """
+
+    def __init__(self, paths: Iterable[str], *, below: int = 0) -> None:
+        self._steps = {path: parse(path)[below:] for path in dict.fromkeys(paths)}
         root = _Node()
         for steps in self._steps.values():
             root.add(steps)

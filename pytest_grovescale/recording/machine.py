@@ -14,17 +14,18 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+from ..procfs import KeptFiles, Read, read_bytes
 from .records import CgroupCpu, CoreTimes, Machine, MachineRead
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 
-def cpu_of(folders: list[Path]) -> CgroupCpu | None:
-    """Return the lowest limit among a cgroup and its ancestors; None when none can be read.
+def cpu_of(folders: list[Path], read: Read = read_bytes) -> CgroupCpu | None:
+    """Return the lowest limit among a cgroup and its ancestors; None when none can be read. ``read``: what reads files.
 
     The kernel counts throttling at the cgroup that has the quota; its children do not show it.
     """
-    limits = [limit for folder in folders if (limit := _limit(folder)) is not None]
+    limits = [limit for folder in folders if (limit := _limit(str(folder), read)) is not None]
     return min(limits, key=lambda one: float("inf") if one.quota_cores is None else one.quota_cores, default=None)
 
 
@@ -47,21 +48,20 @@ def folders_of_self(proc: Path = Path("/proc")) -> list[Path]:
     return []
 
 
-def _limit(folder: Path) -> CgroupCpu | None:
+def _limit(folder: str, read: Read) -> CgroupCpu | None:
     try:
-        stat = dict(line.split() for line in (folder / "cpu.stat").read_text(encoding="ascii").splitlines())
-        if (folder / "cpu.cfs_quota_us").exists():
-            quota = (folder / "cpu.cfs_quota_us").read_text(encoding="ascii").strip()
-            period = (folder / "cpu.cfs_period_us").read_text(encoding="ascii").strip()
-            throttled_ns = int(stat["throttled_time"])
+        stat = dict(line.split() for line in read(f"{folder}/cpu.stat").splitlines())
+        if quota := read(f"{folder}/cpu.cfs_quota_us").strip():
+            period = read(f"{folder}/cpu.cfs_period_us")
+            throttled_ns = int(stat[b"throttled_time"])
         else:
-            quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
-            throttled_ns = int(stat["throttled_usec"]) * 1000
+            quota, period = read(f"{folder}/cpu.max").split()
+            throttled_ns = int(stat[b"throttled_usec"]) * 1000
     except (OSError, KeyError, ValueError):
         # The root cgroup has no limit and no such files; unexpected contents do not come from the kernel.
         return None
     return CgroupCpu(
-        quota_cores=None if quota in ("max", "-1") else int(quota) / int(period), throttled_ns=throttled_ns
+        quota_cores=None if quota in (b"max", b"-1") else int(quota) / int(period), throttled_ns=throttled_ns
     )
 
 
@@ -140,35 +140,35 @@ class MachineReader:
     """Reads how the cores of this machine were used."""
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
-        self._stat = proc / "stat"
-        self._pressure = proc / "pressure" / "cpu"
+        self._kept = KeptFiles()
+        self._stat = f"{proc}/stat"
+        self._pressure = f"{proc}/pressure/cpu"
         self._cgroups = folders_of_self(proc)
-        self._cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        self._cores = {f"cpu{core}".encode() for core in os.sched_getaffinity(0)}
 
     def read(self, at: int, edge: str = "") -> MachineRead:
         """Return the current counters; None for each that cannot be read here. ``at``: the recorder's time."""
         return MachineRead(
             at=at,
-            times=_core_times(self._stat, self._cores),
-            pressure_ns=_pressure_ns(self._pressure),
-            cgroup=cpu_of(self._cgroups),
+            times=_core_times(self._kept.read, self._stat, self._cores),
+            pressure_ns=_pressure_ns(self._kept.read, self._pressure),
+            cgroup=cpu_of(self._cgroups, self._kept.read),
             edge=edge,
         )
 
 
-def _core_times(path: Path, cores: Collection[str]) -> CoreTimes | None:
+def _core_times(read: Read, path: str, cores: Collection[bytes]) -> CoreTimes | None:
     """Return the sums over these cores, proc_stat(5); None for a file that is missing, masked or filled with zeros."""
     seen, busy, idle, iowait, steal = 0, 0, 0, 0, 0
     try:
-        with path.open("rb") as file:
-            # The lines of the cores come first; thousands of interrupt counters may follow.
-            for line in itertools.takewhile(lambda text: text.startswith(b"cpu"), file):
-                name, *fields = line.decode("ascii").split()
-                if name in cores:
-                    # Guest time is part of user and nice already.
-                    user, nice, system, idling, waiting, irq, softirq, stolen = map(int, fields[:8])
-                    seen, busy = seen + 1, busy + user + nice + system + irq + softirq
-                    idle, iowait, steal = idle + idling, iowait + waiting, steal + stolen
+        # The lines of the cores come first; thousands of interrupt counters may follow.
+        for line in itertools.takewhile(lambda text: text.startswith(b"cpu"), read(path).splitlines()):
+            name, *fields = line.split()
+            if name in cores:
+                # Guest time is part of user and nice already.
+                user, nice, system, idling, waiting, irq, softirq, stolen = map(int, fields[:8])
+                seen, busy = seen + 1, busy + user + nice + system + irq + softirq
+                idle, iowait, steal = idle + idling, iowait + waiting, steal + stolen
     except (OSError, ValueError):
         return None
     if busy + idle == 0:
@@ -182,12 +182,12 @@ def _core_times(path: Path, cores: Collection[str]) -> CoreTimes | None:
     )
 
 
-def _pressure_ns(path: Path) -> int | None:
+def _pressure_ns(read: Read, path: str) -> int | None:
     """Return ``total`` of the line ``some``, Documentation/accounting/psi.rst; None for a kernel without PSI."""
     try:
-        lines = path.read_text(encoding="ascii").splitlines()
+        lines = read(path).splitlines()
     except OSError:
-        # Missing, or present but switched off (psi=0), when reading it fails.
+        # Present but switched off (psi=0): reading it fails.
         return None
-    found = (line.rpartition("total=")[2] for line in lines if line.startswith("some "))
+    found = (line.rpartition(b"total=")[2] for line in lines if line.startswith(b"some "))
     return next((int(total) * 1000 for total in found if total.isdigit()), None)

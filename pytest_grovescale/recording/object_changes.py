@@ -20,6 +20,7 @@ import msgspec
 from .. import redaction
 from . import object_references
 from .object_cache import ObjectKey
+from .object_versions import ANNOTATIONS, Version
 from .records import Difference, DifferenceKind
 
 _PATHS = 8
@@ -41,7 +42,7 @@ _FRESH_S = 3.0
 _KEY = secrets.token_bytes(32)
 """Of digests: they compare parts within one process, and are written nowhere."""
 
-_OPEN = ("metadata.annotations", "status", "data")
+_OPEN = (ANNOTATIONS, "status", "data")
 """Parts that anyone with the right to read objects sees, and in which operators put credentials."""
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -50,7 +51,7 @@ _HARMLESS, _SHORT = 4096, 96
 _LOOKS = 2
 """Versions of one object in which credentials are looked for: the search costs as much as all else."""
 
-_GENERATION = "generation"
+_OPENING, _LIST, _NULL, _NUMERIC = b"{", b"[", msgspec.Raw(b"null"), b"-0123456789"
 
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?|\b\d\d:\d\d:\d\d\b|\b1\d{9}(\d{3}){0,3}\b"
@@ -64,24 +65,8 @@ _COUNTER_NAME = re.compile(
 _ENUM = frozenset({"phase", "state"})
 
 
-class _Metadata(msgspec.Struct, gc=False):
-    labels: msgspec.Raw = msgspec.Raw(b"{}")
-    annotations: msgspec.Raw = msgspec.Raw(b"{}")
-    generation: int = 0
-
-
-class _Parts(msgspec.Struct, gc=False):
-    """The parts of an object that are compared; ``managedFields`` and ``resourceVersion`` change with every write."""
-
-    metadata: _Metadata
-    spec: msgspec.Raw = msgspec.Raw(b"{}")
-    status: msgspec.Raw = msgspec.Raw(b"{}")
-    data: msgspec.Raw = msgspec.Raw(b"{}")
-    rules: msgspec.Raw = msgspec.Raw(b"[]")
-    subjects: msgspec.Raw = msgspec.Raw(b"[]")
-
-
-_decode = msgspec.json.Decoder(_Parts).decode
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
@@ -99,9 +84,17 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """Changed fields of annotations, status and data that hold what looks like a credential."""
 
 
-class _Known(msgspec.Struct, gc=False):
+class Known(msgspec.Struct, gc=False):
+    """What is known of an object: its last version, and what changed before."""
+
     uid: str
     parts: dict[str, bytes]
+    """By name; of Secrets, digests."""
+    size: int
+    """Bytes of the parts."""
+    fields: dict[str, Any]
+    """The values that the watch keeps."""
+    generation: int
     numbers: dict[str, str | int]
     before: dict[str, Any]
     """Path → its value before the last change of it."""
@@ -116,48 +109,66 @@ class Comparer:
         self._resource = resource
         self._secret = resource == "secrets"
         self._numbers = resource not in ("pods", "secrets")
-        self._known: dict[ObjectKey, _Known] = {}
+        self._known: dict[ObjectKey, Known] = {}
         self._harmless: set[str] = set()
         """Short lines without a credential: most of an object's are those of many others."""
         self._bytes = 0
         self.full = False
         """Whether there was an object for which there was no room."""
 
+    def known(self, key: ObjectKey, uid: str) -> Known | None:
+        """Return what is known of an object; None for a new one."""
+        known = self._known.get(key)
+        return known if known is not None and known.uid == uid else None
+
     def forget(self, key: ObjectKey) -> None:
         """Drop an object that is gone."""
         known = self._known.pop(key, None)
         if known is not None:
-            self._bytes -= _size(known.parts)
+            self._bytes -= known.size
 
-    def facts(self, key: ObjectKey, uid: str, data: msgspec.Raw, wall_s: float) -> Facts | None:
+    def facts(
+        self,
+        version: Version,
+        data: msgspec.Raw,
+        *,
+        parts: dict[str, bytes],
+        fields: dict[str, Any],
+        wall_s: float,
+    ) -> Facts | None:
         """Return what there is to say of an object's newest version; None where it is not compared.
 
-        ``wall_s``: when it was seen, seconds since 1970: a time in it may be that moment, rounded.
+        ``data``: its JSON; ``parts``: those of the version; ``fields``: what the watch keeps of it. ``wall_s``: when it
+        was seen, seconds since 1970: a time in it may be that moment, rounded.
         """
-        known = self._known.get(key)
-        if known is not None and known.uid != uid:
+        metadata = version.metadata
+        key, generation = (metadata.namespace, metadata.name), metadata.generation
+        known = self.known(key, metadata.uid)
+        if known is None:
             self.forget(key)
-            known = None
-        if known is None and self._bytes >= _BUDGET:
-            self.full = True
-            return None
-        parts = _parts(data)
+            if self._bytes >= _BUDGET:
+                self.full = True
+                return None
         if self._secret:
-            parts = {name: part if name == _GENERATION else _digest(part) for name, part in parts.items()}
+            parts = {name: _digest(part) for name, part in parts.items()}
         coarse: dict[str, int] = {}
         needs: list[str] = []
+        difference = None
+        size = sum(map(len, parts.values()))
         if known is None:
-            known = self._known[key] = _Known(uid, {}, {}, {})
-            difference, changed = None, parts
+            known = self._known[key] = Known(metadata.uid, {}, 0, {}, 0, {}, {})
+            changed = parts
             needs = object_references.needed(self._resource, data)
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
-            difference, coarse = _difference(known, parts, wall_s, secret=self._secret)
-        self._bytes += _size(parts) - _size(known.parts)
-        known.parts = parts
-        return Facts(difference, self._read(known, changed), coarse, needs, self._exposed(known, changed))
+            difference, coarse = _difference(known, parts, generation, size, wall_s, secret=self._secret)
+        self._bytes += size - known.size
+        first = difference is None
+        numbers = self._read(known, changed, generation if first or generation != known.generation else None)
+        known.parts, known.size, known.fields, known.generation = parts, size, fields, generation
+        return Facts(difference, numbers, coarse, needs, self._exposed(known, changed))
 
-    def _exposed(self, known: _Known, changed: dict[str, bytes]) -> list[str]:
+    def _exposed(self, known: Known, changed: dict[str, bytes]) -> list[str]:
         if not self._numbers or known.looks >= _LOOKS:
             return []
         open_parts = [name for name in _OPEN if name in changed]
@@ -175,37 +186,20 @@ class Comparer:
             return []
         return [path for path, line in lines.items() if redaction.has_credentials(line)]
 
-    def _read(self, known: _Known, changed: dict[str, bytes]) -> dict[str, str | int]:
+    def _read(self, known: Known, changed: dict[str, bytes], generation: int | None) -> dict[str, str | int]:
         if not self._numbers:
             return {}
         numbers: dict[str, str | int] = {}
         for name in ("spec", "status"):
-            if name in changed:
-                numbers |= dict(_numbers(name, msgspec.json.decode(changed[name])))
-        if _GENERATION in changed:
-            numbers["metadata.generation"] = int(changed[_GENERATION])
+            if name in changed and changed[name].startswith(_OPENING):
+                numbers |= dict(_numbers(name, _fields(changed[name])))
+        if generation is not None:
+            numbers["metadata.generation"] = generation
         fresh = {path: value for path, value in numbers.items() if known.numbers.get(path) != value}
         room = _NUMBERS - len(known.numbers)
         kept = {path: value for path, value in fresh.items() if path in known.numbers or (room := room - 1) >= 0}
         known.numbers |= kept
         return kept
-
-
-def _parts(data: msgspec.Raw) -> dict[str, bytes]:
-    """Return the parts of an object as JSON, by name."""
-    found = _decode(data)
-    parts = {
-        "metadata.labels": bytes(found.metadata.labels),
-        "metadata.annotations": bytes(found.metadata.annotations),
-        "spec": bytes(found.spec),
-        "status": bytes(found.status),
-        "data": bytes(found.data),
-        "rules": bytes(found.rules),
-        "subjects": bytes(found.subjects),
-    }
-    parts = {name: part for name, part in parts.items() if len(part) > 2}
-    parts[_GENERATION] = str(found.metadata.generation).encode()
-    return parts
 
 
 def _digest(part: bytes) -> bytes:
@@ -224,24 +218,20 @@ def _texts(path: str, content: Any) -> Iterator[tuple[str, str]]:
         yield path, content[:_LONGEST_TEXT]
 
 
-def _size(parts: dict[str, bytes]) -> int:
-    return sum(map(len, parts.values()))
-
-
 def _difference(
-    known: _Known, parts: dict[str, bytes], wall_s: float, *, secret: bool
+    known: Known, parts: dict[str, bytes], generation: int, size: int, wall_s: float, *, secret: bool
 ) -> tuple[Difference, dict[str, int]]:
     """Return how an object changed, and which new times of it are rounded. ``secret``: the parts are digests."""
     changes: list[_Change] = []
-    for name in {**known.parts, **parts}:
+    for name in {**known.parts, **parts} if parts != known.parts else ():
         old, new = known.parts.get(name), parts.get(name)
-        if old == new or name == _GENERATION:
+        if old == new:
             continue
         if name == "data" or secret:
             # Its keys are contents, too.
             changes.append((name, "content", _digest(old or b""), _digest(new or b"")))
         else:
-            changes += _changes(name, *(None if part is None else msgspec.json.decode(part) for part in (old, new)))
+            changes += _changes_of_part(name, old, new)
     back = []
     for path, _, old, new in changes:
         if path in known.before and known.before[path] == new and not isinstance(new, dict | list):
@@ -254,10 +244,10 @@ def _difference(
     of_status = ((path, new) for path, _, _, new in changes if path == "status" or path.startswith("status."))
     coarse = dict(one for path, new in of_status for one in _coarse(path, new, wall_s))
     difference = Difference(
-        kind=_kind(kinds, generation=parts[_GENERATION] != known.parts[_GENERATION]),
+        kind=_kind(kinds, generation=generation != known.generation),
         paths=paths[:_PATHS],
         back=list(dict.fromkeys(back))[:_PATHS],
-        grown=_size(parts) - _size(known.parts),
+        grown=size - known.size,
     )
     return difference, coarse
 
@@ -270,6 +260,18 @@ def _kind(kinds: set[DifferenceKind], *, generation: bool) -> DifferenceKind:
     if not kinds:
         return "generation" if generation else "none"
     return next(iter(kinds)) if len(kinds) == 1 else "bookkeeping" if "content" not in kinds else "content"
+
+
+def _changes_of_part(name: str, old: bytes | None, new: bytes | None) -> Iterator[_Change]:
+    """Yield the leaves of a part that differ; only fields that do are decoded."""
+    if not (old and new and old.startswith(_OPENING) and new.startswith(_OPENING)):
+        yield from _changes(name, *(None if part is None else msgspec.json.decode(part) for part in (old, new)))
+        return
+    olds, news = _fields(old), _fields(new)
+    for key in {**olds, **news}:
+        before, now = olds.get(key, _NULL), news.get(key, _NULL)
+        if before != now:
+            yield from _changes(f"{name}.{key}", msgspec.json.decode(before), msgspec.json.decode(now))
 
 
 def _changes(path: str, old: Any, new: Any) -> Iterator[_Change]:
@@ -328,17 +330,18 @@ def _rounded_to(value: str, wall_s: float) -> int:
     return next((step for step in _STEPS_S if seconds % step == 0 and _FRESH_S < age < step), 0)
 
 
-def _numbers(path: str, content: Any) -> Iterator[tuple[str, str | int]]:
+def _numbers(path: str, fields: dict[str, msgspec.Raw]) -> Iterator[tuple[str, str | int]]:
     """Yield whole numbers and phases right below spec or status, lengths of lists below spec, and conditions."""
-    if not isinstance(content, dict):
-        return
-    for key, value in content.items():
-        if (isinstance(value, int) and not isinstance(value, bool)) or (key in _ENUM and isinstance(value, str)):
-            yield f"{path}.{key}", value
-        elif path == "spec" and isinstance(value, list):
-            yield f"{path}.{key}[]", len(value)
-        elif key == "conditions" and path == "status" and isinstance(value, list):
-            for one in value:
+    for key, raw in fields.items():
+        text = bytes(raw)
+        if path == "spec" and text.startswith(_LIST):
+            yield f"{path}.{key}[]", len(_elements(text))
+        elif text[0] in _NUMERIC or key in _ENUM:
+            value = msgspec.json.decode(text)
+            if type(value) is int or (key in _ENUM and isinstance(value, str)):
+                yield f"{path}.{key}", value
+        elif key == "conditions" and path == "status" and text.startswith(_LIST):
+            for one in msgspec.json.decode(text):
                 if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):
                     yield f"status.conditions[type={one['type']}].status", one["status"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from .. import procfs
-from ..procfs import Identity, age_s, family, identity, read_bytes
+from ..procfs import Identity, KeptFiles, Read, age_s, family, identity, read_bytes
 from .machine import MachineReader
 from .protocol import ProcessExited, ProcessStarted
 from .record_writer import Ledger
@@ -33,22 +33,24 @@ class Usage(msgspec.Struct, frozen=True):
     """How long their threads have waited for a core, ns; None when not requested or not counted by the kernel."""
 
 
-def usage(process: Identity, *, apart: Collection[int] = (), core_wait: CoreWait | None = None) -> Usage | None:
+def usage(
+    process: Identity, *, apart: Collection[int] = (), core_wait: CoreWait | None = None, read: Read = read_bytes
+) -> Usage | None:
     """Return a process' CPU time and memory; None when it is gone (another process may have its pid).
 
     ``apart``: pids of descendants to exclude, with their own descendants: they are measured separately.
-    ``core_wait``: the state that this process keeps between reads. A process that has exited but was not reaped yet
-    still answers with its CPU time, and no memory.
+    ``core_wait``: the state that this process keeps between reads. ``read``: what reads files of /proc. A process that
+    has exited but was not reaped yet still answers with its CPU time, and no memory.
     """
-    total = _own_usage(process.pid, process.started_ticks)
+    total = _own_usage(process.pid, process.started_ticks, read)
     if total is None:
         return None
     cpu, rss, peak = total
-    members = list(family(process.pid, apart=apart))
+    members = list(family(process.pid, apart=apart, read=read))
     for pid, _ in members:
-        if pid != process.pid and (part := _own_usage(pid, None)):
+        if pid != process.pid and (part := _own_usage(pid, None, read)):
             cpu, rss, peak = cpu + part[0], rss + part[1], peak + part[2]
-    return Usage(cpu, rss, peak, core_wait.read(members) if core_wait is not None else None)
+    return Usage(cpu, rss, peak, core_wait.read(members, read) if core_wait is not None else None)
 
 
 class CoreWait:
@@ -64,7 +66,7 @@ class CoreWait:
         self._ended_ns = 0
         self._counted = False
 
-    def read(self, members: Iterable[tuple[int, list[str]]]) -> int | None:
+    def read(self, members: Iterable[tuple[int, list[str]]], read: Read = read_bytes) -> int | None:
         """Return the sum so far, ns, which never decreases; None where the kernel does not count it.
 
         ``members``: each process with its threads, as of `family`. A thread that has ended counts with its last value;
@@ -73,7 +75,7 @@ class CoreWait:
         living: dict[tuple[int, str], int] = {}
         for pid, threads in members:
             for thread in threads:
-                fields = read_bytes(f"/proc/{pid}/task/{thread}/schedstat").split()
+                fields = read(f"/proc/{pid}/task/{thread}/schedstat").split()
                 if len(fields) == 3:
                     living[pid, thread] = int(fields[1])
                     # A kernel that does not count shows three zeros, also for a thread that has run.
@@ -106,8 +108,8 @@ def has_ended(pidfd: int) -> bool:
     return bool(ready.poll(0))
 
 
-def _own_usage(pid: int, started_ticks: int | None) -> tuple[int, int, int] | None:
-    stat = procfs.stat(pid)
+def _own_usage(pid: int, started_ticks: int | None, read: Read) -> tuple[int, int, int] | None:
+    stat = procfs.stat(pid, read=read)
     if stat is None or started_ticks not in (None, stat.started_ticks):
         return None
     try:
@@ -115,19 +117,18 @@ def _own_usage(pid: int, started_ticks: int | None) -> tuple[int, int, int] | No
         cpu = time.clock_gettime_ns(((~pid) << 3) | 2)
     except OSError:
         return None
-    rss, peak = _memory(pid)
+    rss, peak = _memory(read(f"/proc/{pid}/status"))
     return cpu + stat.reaped_ticks * _TICK_NS, rss, peak
 
 
-def _memory(pid: int) -> tuple[int, int]:
-    """Return RSS and peak RSS, bytes; zeros for a process that has exited."""
-    rss = peak = 0
-    for line in read_bytes(f"/proc/{pid}/status").split(b"\n"):
-        if line.startswith(b"VmRSS:"):
-            rss = int(line.split()[1]) * 1024
-        elif line.startswith(b"VmHWM:"):
-            peak = int(line.split()[1]) * 1024
-    return rss, peak
+def _memory(status: bytes) -> tuple[int, int]:
+    """Return RSS and peak RSS, bytes, of a file /proc/PID/status; zeros for a process that has exited."""
+    found = [0, 0]
+    for number, name in enumerate((b"\nVmRSS:", b"\nVmHWM:")):
+        begin = status.find(name)
+        if begin >= 0:
+            found[number] = int(status[begin + len(name) :].split(maxsplit=1)[0]) * 1024
+    return found[0], found[1]
 
 
 class _Listed(msgspec.Struct):
@@ -179,6 +180,7 @@ class Roster:
         self._running: dict[str, Identity] = {}
         self._pidfds: dict[str, int] = {}
         self._core_waits: dict[str, CoreWait] = {}
+        self._kept = KeptFiles()
         self._machine = MachineReader()
         self._file_bad = False
         self.on_seen: Callable[[str], None] = lambda name: None
@@ -231,6 +233,7 @@ class Roster:
         self.look()
         for name in list(self._running):
             self._read(name, edge)
+        self._kept.close_others()
         self._ledger.add(self._machine.read(self._ledger.now(), edge))
 
     def close(self) -> None:
@@ -286,7 +289,7 @@ class Roster:
         at = self._ledger.now()
         # The recorder is a child of the harness: without this its CPU time would count for both.
         apart = {other.pid for other in self._running.values()}
-        used = usage(process, apart=apart, core_wait=self._core_waits[name])
+        used = usage(process, apart=apart, core_wait=self._core_waits[name], read=self._kept.read)
         if used is None:
             # It ended between two polls; its pidfd reports that.
             return

@@ -63,14 +63,11 @@ class Ledger:
         self.on_met: Callable[[MilestoneMet], None] = lambda met: None
         self.on_record: Callable[[AnyRecord], None] = lambda record: None
         """Called with every record that `add` has journaled."""
+        self.now: Callable[[], int] = clock.now
+        """Returns the recorder's time, ns."""
         self._writer = writer
-        self._clock = clock
         self._full: JournalFull | None = None
         self._failed_conditions: set[tuple[str, str]] = set()
-
-    def now(self) -> int:
-        """Return the recorder's time, ns."""
-        return self._clock.now()
 
     def add(self, record: AnyRecord) -> None:
         """Journal a record and the milestones that it meets."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from .. import procfs
 from ..kube.client import Client
 from ..kube.errors import ApiError
-from ..procfs import Identity, read_bytes
+from ..procfs import Identity, KeptFiles
 from .protocol import StallSeen
 from .record_writer import Ledger
 from .records import AnyRecord, CpuRead, ObjectSeen, Request, Stalled, StallKind
@@ -50,22 +50,29 @@ class Clocks(NamedTuple):
     """Its CPU time, plus the time that its main thread was runnable without a core."""
 
 
-def _clocks() -> Clocks:
-    fields = read_bytes(f"/proc/self/task/{os.getpid()}/schedstat").split()
-    waited = int(fields[1]) if len(fields) == 3 else 0
-    boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
-    return Clocks(boot, time.process_time_ns() + waited)
+class OwnClocks:
+    """Reads the clocks of this process."""
+
+    def __init__(self) -> None:
+        self._kept = KeptFiles()
+        self._waits = f"/proc/self/task/{os.getpid()}/schedstat"
+
+    def __call__(self) -> Clocks:
+        fields = self._kept.read(self._waits).split()
+        waited = int(fields[1]) if len(fields) == 3 else 0
+        boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+        return Clocks(boot, time.process_time_ns() + waited)
 
 
 class Heartbeat:
     """The recorder's heartbeat: `beat` is called periodically; a missed beat is a stall of the recorder."""
 
-    def __init__(self, ledger: Ledger, period_ns: int, clocks: Callable[[], Clocks] = _clocks) -> None:
+    def __init__(self, ledger: Ledger, period_ns: int, clocks: Callable[[], Clocks] | None = None) -> None:
         self._ledger = ledger
         self._period = period_ns
-        self._clocks = clocks
+        self._clocks = clocks or OwnClocks()
         self._last = ledger.now()
-        self._before = clocks()
+        self._before = self._clocks()
         self.on_stall: Callable[[], None] = lambda: None
         """Called when a stall is over, before it is journaled: other delays were the recorder's own."""
 
@@ -97,12 +104,14 @@ class StoppedProcesses:
         self._running = running
         self._since: dict[str, tuple[int, int, bool]] = {}
         """Name → pid, when it was first seen stopped, whether that is journaled."""
+        self._kept = KeptFiles()
 
     def look(self) -> None:
         """Journal the processes that were stopped at two checks in a row, and those that run again."""
         now = self._ledger.now()
         running = self._running()
-        stopped = {name: process.pid for name, process in running.items() if _is_stopped(process)}
+        stopped = {name: process.pid for name, process in running.items() if self._is_stopped(process)}
+        self._kept.close_others()
         for name, (pid, since, known) in list(self._since.items()):
             if stopped.get(name) != pid:
                 del self._since[name]
@@ -122,11 +131,10 @@ class StoppedProcesses:
             if known:
                 journal(self._ledger, name, "stopped", since, now - since)
 
-
-def _is_stopped(process: Identity) -> bool:
-    """Return whether it is stopped by a signal; state t (a profiler reads its stack) is no stall."""
-    found = procfs.stat(process.pid)
-    return found is not None and found.state == "T"
+    def _is_stopped(self, process: Identity) -> bool:
+        """Return whether it is stopped by a signal; state t (a profiler reads its stack) is no stall."""
+        found = procfs.stat(process.pid, read=self._kept.read)
+        return found is not None and found.state == "T"
 
 
 class Server:
@@ -163,7 +171,8 @@ class Server:
 
     def works(self) -> None:
         """Note a sign of activity, and journal the stall that it ends."""
-        self.report()
+        if self._asked is not None:
+            self.report()
         self._alive = self._ledger.now()
 
     def ran(self, at: int, ran_ns: int) -> None:
@@ -191,8 +200,10 @@ class Server:
             # A server that has never answered may not exist.
             return None
         began = max(self._asked, self._alive)
-        late = self._ledger.now() - began > LATE_NS + round(statistics.median(self._took))
-        return began if late and not self._is_slow(began) else None
+        late = self._ledger.now() - began - LATE_NS
+        if late <= 0 or late <= round(statistics.median(self._took)):
+            return None
+        return began if not self._is_slow(began) else None
 
     def _is_slow(self, began: int) -> bool:
         """Return whether it has run, or waited for a core, for most of the time since; False: no, or unknown."""

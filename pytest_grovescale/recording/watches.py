@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,9 +16,9 @@ from ..kube import errors
 from ..kube.client import Client, selectors
 from ..kube.watch import WatchEvent, bookmark, stream
 from .conditions import WatchSpec, merged
-from .fieldpath import Projection
 from .object_cache import ObjectKey
 from .object_changes import Comparer, Facts
+from .object_versions import Fields, Version, decode, kind_of
 from .record_writer import Ledger
 from .records import OBJECTS, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
 
@@ -30,14 +30,6 @@ _BACKOFF_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 _REFUSED_BACKOFF_S = 5.0
 _QUIET_S = 1.0
 
-_META = (
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "metadata.resourceVersion",
-    "metadata.ownerReferences",
-    "metadata.finalizers",
-)
 _CHANGES: dict[str, Literal["added", "modified", "deleted"]] = {
     "ADDED": "added",
     "MODIFIED": "modified",
@@ -89,7 +81,7 @@ class Watch:
         """Why the latest attempt to open the stream failed; None while it is open."""
         self._client = client
         self._ledger = ledger
-        self._project = Projection((*spec.fields, *_META))
+        self._fields = Fields(spec.fields)
         self._comparer: Comparer | None = None
         self._mode: Literal["stream", "list"] = "stream"
         self._opened = False
@@ -168,28 +160,29 @@ class Watch:
             field_selector=self.spec.field_selector,
             initial_events=initial,
         )
-        # It is an async generator; its signature only promises an iterator.
-        async with aclosing(cast("AsyncGenerator[WatchEvent, None]", events)):
+        async with aclosing(events):
             await self._follow(events)
 
-    async def _follow(self, events: AsyncIterator[WatchEvent]) -> None:
-        first = asyncio.ensure_future(_next(events))
+    async def _follow(self, batches: AsyncIterator[list[WatchEvent]]) -> None:
+        first = asyncio.ensure_future(_next(batches))
         try:
             await asyncio.wait({first}, timeout=_QUIET_S)
             if not first.done():
                 # Silent for so long: the stream is open, or it would have failed by now.
                 self._is_open()
-            event = await first
+            events = await first
         finally:
             first.cancel()
             # The generator cannot be closed while it runs.
             await asyncio.wait({first})
-        if event is None:
+        if events is None:
             return
         self._is_open()
-        self._take(event)
-        async for event in events:
+        for event in events:
             self._take(event)
+        async for events in batches:
+            for event in events:
+                self._take(event)
 
     def _is_open(self) -> None:
         """Note that the stream answers, and how long it did not."""
@@ -216,37 +209,44 @@ class Watch:
             if said.initial_events_end and self._listing is not None:
                 self._list_complete()
             return
-        seen = self._seen(event.object)
+        seen = self._seen(event.object, gone=event.type == "DELETED")
         self._version = seen.resource_version
         if self._listing is None:
             self._emit(_CHANGES[event.type], seen)
         elif event.type == "DELETED":
             self._listing.pop((seen.namespace, seen.name), None)
+            if self._comparer is not None:
+                self._comparer.forget((seen.namespace, seen.name))
         else:
             self._listed(seen)
 
-    def _seen(self, data: msgspec.Raw) -> _Seen:
-        values = self._project(data)
-        name, namespace = values.get("metadata.name", ""), values.get("metadata.namespace", "")
-        uid, owners = values.get("metadata.uid", ""), values.get("metadata.ownerReferences") or []
+    def _seen(self, data: msgspec.Raw, *, gone: bool = False) -> _Seen:
+        version = decode(data)
+        metadata, parts = version.metadata, version.parts()
+        known = self._comparer.known((metadata.namespace, metadata.name), metadata.uid) if self._comparer else None
+        before, kept = (known.parts, known.fields) if known is not None else ({}, {})
+        fields = self._fields.read(version, data, parts, before, kept)
+        owner = version.owner()
         return _Seen(
-            name=name,
-            namespace=namespace,
-            uid=uid,
-            resource_version=values.get("metadata.resourceVersion", ""),
-            fields={path: redaction.value(values[path], path) for path in self.spec.fields if path in values},
-            owner=str(_owner(owners).get("uid", "")),
-            owner_kind=_kind_of(_owner(owners)),
-            controlled=any(owner.get("controller") for owner in owners),
-            finalizers=values.get("metadata.finalizers") or [],
-            facts=self._facts((namespace, name), uid, data),
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            fields=fields,
+            owner=owner.uid if owner is not None else "",
+            owner_kind=kind_of(owner.kind, owner.api_version) if owner is not None else "",
+            controlled=any(one.controller for one in metadata.owner_references or ()),
+            finalizers=metadata.finalizers or [],
+            facts=None if gone else self._facts(version, data, parts, fields),
         )
 
-    def _facts(self, key: ObjectKey, uid: str, data: msgspec.Raw) -> Facts | None:
+    def _facts(
+        self, version: Version, data: msgspec.Raw, parts: dict[str, bytes], fields: dict[str, Any]
+    ) -> Facts | None:
         if self._comparer is None:
             return None
         was_full = self._comparer.full
-        facts = self._comparer.facts(key, uid, data, time.time())
+        facts = self._comparer.facts(version, data, parts=parts, fields=fields, wall_s=time.time())
         if self._comparer.full and not was_full:
             message = f"there are too many {self.spec.resource}: how those change that came last, findings do not see"
             self._ledger.failed(OBJECTS, message)
@@ -371,19 +371,8 @@ class Watch:
         return delay
 
 
-def _owner(references: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the reference to the owner that controls an object, else the first one; empty without owners."""
-    controllers = (reference for reference in references if reference.get("controller"))
-    return next(controllers, references[0] if references else {})
-
-
-def _kind_of(reference: dict[str, Any]) -> str:
-    kind, (group, slash, _) = str(reference.get("kind", "")), str(reference.get("apiVersion", "")).partition("/")
-    return f"{kind}.{group}".lower() if slash else kind.lower()
-
-
-async def _next(events: AsyncIterator[WatchEvent]) -> WatchEvent | None:
-    return await anext(events, None)
+async def _next(batches: AsyncIterator[list[WatchEvent]]) -> list[WatchEvent] | None:
+    return await anext(batches, None)
 
 
 class Watches:

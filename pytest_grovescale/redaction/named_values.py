@@ -3,6 +3,7 @@ notations of names and values, and the data of Secret objects."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterable
@@ -70,7 +71,13 @@ def has(lower: str, hints: Iterable[str]) -> bool:
 
 def secrecy_of(name: str) -> str:
     """Return ``sure`` where the last word is the secret, ``inner`` where another is, ``weak``, or an empty text."""
-    name = name[-_LONGEST_NAME:].rstrip("\"'[]")
+    return _secrecy_of(name[-_LONGEST_NAME:])
+
+
+@functools.lru_cache(maxsize=4096)
+def _secrecy_of(name: str) -> str:
+    """Paths of fields and keys of log lines come thousands of times."""
+    name = name.rstrip("\"'[]")
     if not has(name.lower(), NAME_HINTS):
         return ""
     whole = name.strip("-._/")

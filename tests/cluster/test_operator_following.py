@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
 
@@ -32,14 +32,14 @@ class Faults:
         self._cut_after = cut_after
         self._raises = raises or []
 
-    async def stream(self, client: Client, path: str, **options: Any) -> AsyncIterator[WatchEvent]:
+    async def stream(self, client: Client, path: str, **options: Any) -> AsyncGenerator[list[WatchEvent], None]:
         self.opened.append((options["resource_version"], options["initial_events"]))
         if self._raises and (error := self._raises.pop(0)):
             raise error
         passed = 0
-        async with aclosing(self._stream(client, path, **options)) as events:  # type: ignore[type-var]
-            async for event in events:
-                yield event
+        async with aclosing(self._stream(client, path, **options)) as batches:
+            async for event in (event async for events in batches for event in events):
+                yield [event]
                 passed += 1
                 if self._cut_after and not options["initial_events"] and passed == self._cut_after:
                     return

@@ -1,9 +1,11 @@
-"""What a process holds: threads, open files, sockets."""
+"""What a process holds: threads, open files, sockets; and files of processes that are kept open."""
 
 from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 
 from pytest_grovescale import procfs
@@ -25,3 +27,36 @@ def test_files_and_sockets_and_threads_are_counted_apart() -> None:
 
 def test_a_process_that_is_gone_holds_nothing_known() -> None:
     assert procfs.held(2**22 + 1) is None
+
+
+def test_a_file_that_is_kept_open_shows_what_it_shows_now_and_nothing_of_a_process_that_is_gone() -> None:
+    kept = procfs.KeptFiles()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        state = procfs.stat(process.pid, read=kept.read)
+        assert state == procfs.stat(process.pid)
+        process.kill()
+        process.wait()
+        assert procfs.stat(process.pid, read=kept.read) is None
+    assert kept.read("/proc/self/stat").split()[0] == str(os.getpid()).encode()
+    stat = kept.read("/proc/stat")
+    assert len(stat) > 100
+    assert stat.startswith(b"cpu ")
+
+
+def test_files_that_are_read_no_more_are_closed() -> None:
+    def files() -> int:
+        held = procfs.held(os.getpid())
+        assert held is not None
+        return held.files
+
+    kept = procfs.KeptFiles()
+    before = files()
+    for path in ("/proc/self/stat", "/proc/self/status"):
+        kept.read(path)
+    kept.close_others()
+    assert files() == before + 2
+    kept.read("/proc/self/stat")
+    kept.close_others()
+    assert files() == before + 1
+    del kept
+    assert files() == before

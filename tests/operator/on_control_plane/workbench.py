@@ -222,8 +222,8 @@ class Workbench:
 
 async def _follow(client: Client, path: str, field: str, kind: str, found: dict[str, Object], check: Check) -> bool:
     live = False
-    events = stream(client, path, field_selector=field, initial_events=True)
-    async for event in events:
+    batches = stream(client, path, field_selector=field, initial_events=True)
+    async for event in (event async for events in batches for event in events):
         if event.type == "BOOKMARK":
             live = True
         else:

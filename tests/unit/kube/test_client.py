@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale.kube import watch
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import (
@@ -200,7 +201,12 @@ def test_list_follows_pages_to_the_end() -> None:
 
 
 EVENTS = [{"type": "ADDED", "object": {"metadata": {"name": f"p{n}", "pad": "é" * n * 7}}} for n in range(5)]
-BODY = b"".join(json.dumps(event).encode() + b"\n" for event in EVENTS)
+SPACED, COMPACT = (", ", ": "), (",", ":")
+BODY = b"".join(
+    json.dumps(event, separators=(SPACED, COMPACT)[number % 2], ensure_ascii=False).encode() + b"\n"
+    for number, event in enumerate(EVENTS)
+)
+"""As another program may write them, and as the API server does."""
 
 
 @given(st.lists(st.integers(1, len(BODY) - 1), max_size=8).map(sorted))
@@ -215,7 +221,9 @@ def test_watch_lines_survive_any_chunking(cuts: list[int]) -> None:
 
         async with serving(handler) as client:
             names = [
-                msgspec.json.decode(event.object)["metadata"]["name"] async for event in stream(client, "/api/v1/pods")
+                msgspec.json.decode(event.object)["metadata"]["name"]
+                async for events in stream(client, "/api/v1/pods")
+                for event in events
             ]
         assert names == [event["object"]["metadata"]["name"] for event in EVENTS]  # type: ignore[index]
 
@@ -235,9 +243,30 @@ def test_watch_asks_for_initial_events_and_reads_their_end() -> None:
             return web.Response(text=json.dumps(end) + "\n")
 
         async with serving(handler) as client:
-            (event,) = [event async for event in stream(client, "/api/v1/pods", initial_events=True)]
+            ((event,),) = [events async for events in stream(client, "/api/v1/pods", initial_events=True)]
         assert bookmark(event).initial_events_end
         assert bookmark(event).resource_version == "9"
+
+    asyncio.run(run())
+
+
+def test_a_watch_that_says_nothing_for_too_long_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_SILENCE_S", 0.2)
+
+    async def run() -> None:
+        async def handler(request: web.BaseRequest) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            await response.write(BODY)
+            await asyncio.Event().wait()
+            return response
+
+        async with serving(handler) as client:
+            names = []
+            with pytest.raises(ServerUnavailable):
+                async for events in stream(client, "/api/v1/pods"):
+                    names += [msgspec.json.decode(event.object)["metadata"]["name"] for event in events]
+        assert len(names) == len(EVENTS)
 
     asyncio.run(run())
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.recording import object_changes
 from pytest_grovescale.recording.object_changes import Comparer, Facts
-
-KEY = ("t", "a")
+from pytest_grovescale.recording.object_versions import decode
 
 
 def version(**parts: Any) -> dict[str, Any]:
@@ -25,10 +24,15 @@ NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC).timestamp()
 
 def facts(*versions: dict[str, Any], resource: str = "cliques.a.io", wall_s: float = NOON) -> Facts:
     comparer = Comparer(resource)
-    bodies = [(one["metadata"]["uid"], msgspec.Raw(msgspec.json.encode(one))) for one in versions]
-    found = [comparer.facts(KEY, uid, body, wall_s) for uid, body in bodies]
-    assert found[-1] is not None
-    return found[-1]
+    *_, found = (compared(comparer, one, wall_s) for one in versions)
+    assert found is not None
+    return found
+
+
+def compared(comparer: Comparer, one: dict[str, Any], wall_s: float = NOON) -> Facts | None:
+    data = msgspec.Raw(msgspec.json.encode(one))
+    read = decode(data)
+    return comparer.facts(read, data, parts=read.parts(), fields={}, wall_s=wall_s)
 
 
 def status(**fields: Any) -> dict[str, Any]:
@@ -43,7 +47,7 @@ def condition(**fields: Any) -> dict[str, Any]:
     ("old", "new", "kind", "paths"),
     [
         (status(n=1), status(n=2), "content", ["status.n"]),
-        (status(n=1), {**status(n=1), "metadata": {"uid": "1", "resourceVersion": "8"}}, "none", []),
+        (status(n=1), version(metadata={"resourceVersion": "8"}, spec={"replicas": 3}, status={"n": 1}), "none", []),
         (status(n=1), version(metadata={"generation": 2}, spec={"replicas": 3}, status={"n": 1}), "generation", []),
         (
             status(lastProbeTime="2026-01-01T00:00:01Z"),
@@ -205,8 +209,7 @@ def test_any_status_can_be_searched_for_credentials(contents: list[Any]) -> None
 def test_an_object_for_which_there_is_no_room_is_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_changes, "_BUDGET", 30)
     comparer = Comparer("cliques.a.io")
-    body = msgspec.Raw(msgspec.json.encode(version(spec={"text": "x" * 40})))
-    assert comparer.facts(("t", "a"), "1", body, NOON) is not None
+    assert compared(comparer, version(spec={"text": "x" * 40})) is not None
     assert not comparer.full
-    assert comparer.facts(("t", "b"), "2", body, NOON) is None
+    assert compared(comparer, version(metadata={"name": "b", "uid": "2"}, spec={"text": "x" * 40})) is None
     assert comparer.full

@@ -233,13 +233,11 @@ def test_all_threads_count_that_wait_for_a_core_also_when_they_have_ended() -> N
     assert ended > main_alone[-1]
 
 
-def test_a_thread_that_was_given_the_id_of_another_does_not_take_its_wait_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_that_was_given_the_id_of_another_does_not_take_its_wait_away() -> None:
     shown = iter([b"10 500 3\n", b"10 20 1\n", b""])
-    monkeypatch.setattr("pytest_grovescale.recording.process_table.read_bytes", lambda path: next(shown))
     wait = CoreWait()
-    assert [wait.read([(7, ["7"])]) for _ in range(3)] == [500, 520, 520]
+    assert [wait.read([(7, ["7"])], lambda path: next(shown)) for _ in range(3)] == [500, 520, 520]
 
 
-def test_a_kernel_that_does_not_count_it_is_not_taken_for_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_grovescale.recording.process_table.read_bytes", lambda path: b"0 0 0\n")
-    assert CoreWait().read([(7, ["7", "8"])]) is None
+def test_a_kernel_that_does_not_count_it_is_not_taken_for_no_wait() -> None:
+    assert CoreWait().read([(7, ["7", "8"])], lambda path: b"0 0 0\n") is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class Server:
             self.objects[name] = state
         self.history.append((self.version, kind, name, state))
 
-    async def stream(self, client: Client, path: str, **options: Any) -> AsyncIterator[WatchEvent]:
+    async def stream(self, client: Client, path: str, **options: Any) -> AsyncGenerator[list[WatchEvent], None]:
         """Stand in for ``kube.watch.stream``: a change happens for each event that is read."""
         away, left, error = self.ends.pop(0) if self.ends else (0, 10**9, None)
         for _ in range(min(away, len(self.changes))):
@@ -76,7 +76,7 @@ class Server:
                     await asyncio.Event().wait()
                 continue
             left -= 1
-            yield pending.pop(0)
+            yield [pending.pop(0)]
         if error:
             raise error
 
