@@ -7,6 +7,7 @@ import functools
 import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 
 from ...exposition.families import parse
 from ...recording.records import SETTLED
@@ -37,6 +38,9 @@ _LEAST_KNOWN_S = 1.0
 
 RESTARTED = frozenset({"container-restart", "process-restart"})
 """Kinds of incidents that are restarts."""
+
+_SEEN_GONE_NS = 1_000_000_000
+"""Time after a process ended until it is noticed, on a busy machine, ns."""
 
 LEAST_STALL_S = 5.0
 """Length from which on a phase without progress has stalled, s."""
@@ -221,6 +225,13 @@ class Observed(ObservedObjects):
     def was_absent(self, start: int, end: int) -> bool:
         """Return whether the operator was not there in a part of a time: what waits then does not wait for its work."""
         return any(begin < end and start < until for begin, until in self.absences)
+
+    def cut_off(self, one: Sent) -> bool:
+        """Return whether the operator ended while a request was under way.
+
+        The API server logs that as answered 504: its answer went to no one.
+        """
+        return one.code == HTTPStatus.GATEWAY_TIMEOUT and self.was_absent(one.received, one.completed + _SEEN_GONE_NS)
 
     @functools.cached_property
     def quiet_reconciles(self) -> tuple[Counter[str], float]:

@@ -7,10 +7,12 @@ https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLim
 
 No false alarm: an object that is asked for a second time, moments after the operator made it, shows a cache that lags,
 as that of any controller with several events for one object: a note, up to half of what was made. What is gone by now
-(404) is a question, or a race with its deletion; conflicts count from a share of the writes on that a correct operator
-does not reach under load. What follows from an injected fault (a write whose answer was lost, a watch that was cut)
-does not count; one that did not reach the API server is in no log of it. Failed reconciles count from twenty and a
-tenth of all on, where not half as many requests were refused, and never beside faults.
+(404) is a question, or a race with its deletion; what was under way when the operator ended is logged as answered 504;
+what the API server refuses since it has too much to do is its own matter: a note; conflicts count from a share of the
+writes on that a correct operator does not reach under load. What follows from an injected fault (a write whose answer
+was lost, a watch that was cut) does not count; one that did not reach the API server is in no log of it. Failed
+reconciles count from twenty and a tenth of all on, where not half as many requests were refused, and never beside
+faults.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _WRONG = frozenset({400, 401, 403, 422})
 """Answers that no retry mends."""
 
 _LEAST_ERRORS = 20
-_PASSING = frozenset({409, 429, 500, 503, 504})
+_OVERLOADED = frozenset({429, 503, 504})
+_PASSING = frozenset({409, 500, *_OVERLOADED})
 _GIVEN_UP_NS = 5_000_000_000
 _FEW = 2
 _SHARE_OF_LIKE = 0.2
@@ -65,7 +68,8 @@ _SHOWN = 3
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind of refusal that repeats, and for retries without a growing delay."""
     sent = [one for one in seen.own if is_for_objects(one) or (one.code in _RIGHTS and one.category != "review")]
-    refused = [one for one in sent if one.refused and not _is_a_question(one) and not seen.follows_fault(one)]
+    refused = [one for one in sent if one.refused and not _is_a_question(one)]
+    refused = [one for one in refused if not seen.follows_fault(one) and not seen.cut_off(one)]
     overtaken = _overtaken(seen, refused)
     conflicts = [one for one in refused if _is_conflict(one) or overtaken(one)]
     yield from _conflicts(seen, conflicts)
@@ -95,7 +99,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         those = [one for one in left if one.code == code and one.what in kinds]
         yield Found(
             id=ID,
-            severity="defect" if code in _WRONG else "waste",
+            severity="defect" if code in _WRONG else "note" if code in _OVERLOADED else "waste",
             about=About(aspect=aspect, requests=those),
             text=f"the operator's {what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{reason}"
             f" {kinds.total():,} times",

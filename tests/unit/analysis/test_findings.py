@@ -395,13 +395,27 @@ def test_few_reads_are_left_alone() -> None:
     assert ids(sim) == set()
 
 
-@pytest.mark.parametrize(("code", "severity"), [(403, "defect"), (422, "defect"), (500, "waste"), (404, None)])
+@pytest.mark.parametrize(
+    ("code", "severity"), [(403, "defect"), (422, "defect"), (500, "waste"), (503, None), (404, None)]
+)
 def test_refused_requests(code: int, severity: str | None) -> None:
     sim = settled()
     for number in range(6):
         # With a growing delay, as client-go's queues have.
         sim.request(300 + 2**number, verb="patch", resource="jobs", group="batch", namespace="t", name="j", code=code)
     assert [one.severity for one in found(sim)] == ([severity] if severity else [])
+
+
+def test_what_was_under_way_when_the_operator_ended_was_not_refused() -> None:
+    def noted(ended: int) -> list[str]:
+        sim = settled()
+        for number in range(12):
+            sim.request(300 + number, verb="create", resource="pods", namespace="t", name=f"p-{number}", code=504)
+        sim.add(rec.ProcessGone(at=sim.at(ended), process="operator", pid=10))
+        return [one.id for one in analyse(sim.records()).findings]
+
+    assert "refused-requests" in noted(3000)
+    assert "refused-requests" not in noted(320)
 
 
 def test_retries_without_a_growing_delay() -> None:
