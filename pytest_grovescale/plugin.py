@@ -300,9 +300,12 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
     """Judge a profiling pass by its phases only, and end our own errors' tracebacks at the test's line."""
     try:
-        return (yield)
+        try:
+            return (yield)
+        finally:
+            if (run := pyfuncitem.config.stash.get(RUN, None)) is not None:
+                run.end_forked_copy()
     except (Exception, pytest.fail.Exception) as failure:
-        run = pyfuncitem.config.stash.get(RUN, None)
         error: BaseException = failure
         if run is not None:
             error = run.cause_of(pyfuncitem, failure)

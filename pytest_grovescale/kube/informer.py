@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from .client import Client
-from .errors import BadRequest, Gone, Invalid, ServerUnavailable
+from .errors import BadRequest, Gone, Invalid, NotFound, ServerUnavailable
 from .resources import Resource
 from .watch import bookmark, stream
 
@@ -205,6 +205,9 @@ async def wait_gone(
                     return
     except TimeoutError:
         raise StillThere(list(left.values())) from None
+    except NotFound:
+        # Its kind is not served any more: with a CustomResourceDefinition all its objects go.
+        return
 
 
 _SHOWN = 10

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, get_args
@@ -170,6 +173,7 @@ class RunningPhase:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        end_forked_copy(self._test.pid)
         try:
             if error is None:
                 self.begin()
@@ -363,7 +367,12 @@ class RunningPhase:
             rules = operator.definition.rbac
             where = "".join(f", {item}" for item in rules if isinstance(item, str))
             next_step = f"Give it the right: rbac of the operator {operator.name}{where}."
-        raise self._failure(result.message, *late, after=self._test.operator_tail(), next_step=next_step)
+        going = self._test.namespace_trouble()
+        if going:
+            next_step = "Find what deletes it: the test's own code, or the operator. The next test gets another one."
+        raise self._failure(
+            result.message, *filter(None, [going]), *late, after=self._test.operator_tail(), next_step=next_step
+        )
 
     def _failure(self, *lines: str, after: Sequence[str] = (), next_step: str) -> GrovescaleError:
         """Return the error that ends the phase: PhaseError, or ClusterError where the cluster fails or failed in it."""
@@ -398,3 +407,23 @@ def _one_line(error: BaseException) -> str:
     text = error.message if isinstance(error, GrovescaleError) else str(error)
     first = text.strip().splitlines()[0] if text.strip() else ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def end_forked_copy(original: int) -> None:
+    """End this process if it is not ``original``: a copy that the test has forked and that leaves the test's code.
+
+    It has the test's connections but none of its threads: it would disturb the recording, wait for ever at the end,
+    and remove what the test still uses. Ends with the code of SystemExit, with 1 after any other exception.
+    """
+    if os.getpid() == original:
+        return
+    error = sys.exc_info()[1]
+    code = error.code if isinstance(error, SystemExit) else error and 1
+    if code:
+        traceback.print_exc()
+    sys.stderr.write(
+        "grovescale: a process that the test has forked left the test's code, and was ended there: end it by"
+        " os._exit(), or use multiprocessing or subprocess\n"
+    )
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 1 if code else 0)

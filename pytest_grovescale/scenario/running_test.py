@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future, wait
 from pathlib import Path
@@ -27,6 +28,7 @@ from ..cluster.handle import Cluster
 from ..errors import ClusterError, OperatorError, UsageError
 from ..json_lines import Channel
 from ..kube.client import Client
+from ..kube.errors import ApiError, NotFound, ServerUnavailable
 from ..kube.faults.settings import Faults
 from ..kube.portal import Portal
 from ..kube.resources import Resource
@@ -124,6 +126,7 @@ class RunningTest:
     """Whether the pass without tracking has run: it ends the test."""
 
     def __post_init__(self) -> None:
+        self.pid = os.getpid()
         self.needs_idle_twins = self.budget.enforced and any(check.needs_idle_twin for check, _ in self.budget.declared)
         """Whether steady-state phases are followed by their idle twins."""
         for check, source in self.budget.declared:
@@ -295,6 +298,22 @@ class RunningTest:
     def _note_broken(self, process: str, how: str, text: str) -> None:
         self._broken[process, how] = text
         self.progress.say(text)
+
+    def namespace_trouble(self) -> str:
+        """Return that the test's namespace is gone or about to go, so that nothing can be made in it; else nothing."""
+
+        async def found() -> Mapping[str, Any]:
+            return await self.client.get(await self.client.resource("Namespace", "v1"), self.namespace)
+
+        try:
+            metadata = self.portal.run(found())["metadata"]
+        except NotFound:
+            return f"the test's namespace {self.namespace} does not exist any more"
+        except (ApiError, ServerUnavailable):
+            # What the cluster's trouble is, is said elsewhere.
+            return ""
+        asked = metadata.get("deletionTimestamp")
+        return f"the test's namespace {self.namespace} is being deleted, since {asked}" if asked else ""
 
     def incident(self, kind: str, subject: str, detail: str) -> None:
         """Record an incident of the operator's pods; fail the phase when none of them runs or will run again."""

@@ -24,6 +24,7 @@ from ..errors import GrovescaleError, UsageError
 from ..operator.handle import Operator
 from ..options import Settings
 from ..report import progress
+from ..scenario.running_phase import end_forked_copy
 from ..scenario.running_test import RunningTest
 from ..scenario.scale import Scale
 from ..storage import explained, raised_here
@@ -49,6 +50,7 @@ class Run:
         # Not from the environment, which also reaches a pytest that a worker's test has started.
         self.worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self.id = run_id or _new_id()
+        self._pid = os.getpid()
         self._screen = open_screen(config, worker=bool(self.worker))
         quiet = config.get_verbosity() < -1
         self._root = config.rootpath
@@ -171,6 +173,10 @@ class Run:
             return
         with translated_errors():
             test_run.remove_namespace(portal, client, cluster, name, run_id=self.id, say=self.progress.say)
+
+    def end_forked_copy(self) -> None:
+        """End this process if it is a copy of the session's that a test has forked."""
+        end_forked_copy(self._pid)
 
     def _ended(self, cluster: Cluster) -> bool:
         """Return whether the cluster has ended, with all objects on it; the test has reported it, or does now."""

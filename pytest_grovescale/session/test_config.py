@@ -80,7 +80,9 @@ class ItemConfig(NamedTuple):
                 ' file, or @pytest.mark.grovescale(operator="FILE"); `reference` is the bundled operator, `none` tests'
                 " without one.",
             )
-        definition = load(self.operator, values=self.values, base=folders(item), workdir=self.workdir)
+        # A test may have changed the working directory, to where no other test's operator is started.
+        workdir = self.workdir or item.config.invocation_params.dir
+        definition = load(self.operator, values=self.values, base=folders(item), workdir=workdir)
         refuse_unknown_rules(Path(definition.source), definition.findings)
         return definition
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -322,3 +323,92 @@ def test_what_was_not_deleted_in_its_phase_is_not_waited_for_again_on_a_cluster_
     assert "phase 'delete' timed out after 2.00 s" in output
     assert "after 5 s there are still:" in output
     assert "nobody-takes-it-off" in output
+
+
+ITS_OWN = """
+import os
+import sys
+
+import pytest
+
+from pytest_grovescale import conditions
+from pytest_grovescale.kube.errors import NotFound
+from pytest_grovescale.kube.resources import UnknownResource
+
+pytestmark = pytest.mark.grovescale(operator="none")
+
+
+def ended(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_forks(scale):
+    with scale.phase("forks", timeout="60s") as phase:
+        if not (pid := os.fork()):
+            sys.exit(7)
+        assert ended(pid) == 7
+        phase.hold("1s")
+    if not (pid := os.fork()):
+        raise ValueError("in the copy")
+    assert ended(pid) == 1
+
+
+def test_namespace(scale):
+    async def delete():
+        await scale.client.delete(await scale.client.resource("Namespace", "v1"), scale.namespace)
+
+    with scale.phase("deploy", timeout="2s") as deploy:
+        deploy.milestone("ready", conditions.count("pods", 1, ready=True))
+        scale.run(delete())
+
+
+def test_crd(scale):
+    async def made():
+        await scale.client.create(CRD)
+        while True:
+            try:
+                return await scale.client.list(await scale.client.resource("Thing", "faults.example.com/v1"))
+            except (UnknownResource, NotFound):
+                pass
+
+    async def deleted():
+        crds = await scale.client.resource("CustomResourceDefinition", "apiextensions.k8s.io/v1")
+        await scale.client.delete(crds, CRD["metadata"]["name"])
+
+    scale.run(made())
+    things = scale.workload("thing.yaml")
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("there", conditions.count("things.faults.example.com", 1))
+        things.apply()
+    scale.run(deleted())
+
+
+CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "things.faults.example.com"},
+    "spec": {
+        "group": "faults.example.com",
+        "names": {"kind": "Thing", "plural": "things"},
+        "scope": "Namespaced",
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}},
+        ],
+    },
+}
+"""
+
+
+def test_what_a_test_does_to_its_own_run_is_named_and_ends_no_other_test(folder: Path, shared: str) -> None:
+    """Copies that it forks, its namespace, the definition of its objects."""
+    (folder / "test_it.py").write_text(ITS_OWN, encoding="utf-8")
+    thing = "apiVersion: faults.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: '{{ namespace }}'}\n"
+    (folder / "thing.yaml").write_text(thing, encoding="utf-8")
+    done = forked.run_pytest(["--grovescale", shared, "-s", "-p", "no:cacheprovider", "-rA"], cwd=folder)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "ValueError: in the copy" in done.stdout
+    # The cause comes right behind what happened, before the objects that were waited for.
+    lines = [line for line in done.stdout.splitlines() if line.startswith("E ")]
+    assert "timed out" in lines[0]
+    assert re.search(r"namespace \S+ (is being deleted|does not exist)", lines[1])
