@@ -1,14 +1,16 @@
 """Changes that take more pods away than they have to: all of an object's at once, twice, or failed ones that stay.
 
 An update that deletes every pod before the first new one is Ready is an outage of each object, at any size; one
-template that is written twice rolls everything twice. Kubernetes' own controllers go step by step
+template that is written twice rolls everything twice, and one that has to do with the number of pods rolls all for each
+that is to come or go. Kubernetes' own controllers go step by step
 (https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment).
 
 No false alarm: only pods that the operator itself deleted, all of an object's within ten seconds, two Ready ones or
 more, that as many followed, while the object was not being deleted. It is a note: a group of pods may have to start
 together. A template counts as written twice, its creation included, within one generation of its owner, of three
-objects that no one else writes, where each write changed it. Failed pods count after five seconds without one that took
-their place, on three objects or one in ten of their kind.
+objects that no one else writes, where each write changed it; together with the number of pods where nothing else of the
+owner's spec had changed in ten seconds, nor the test anything of another kind. Failed pods count after five seconds
+without one that took their place, on three objects or one in ten of their kind.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from ..result import Finding
-from .evidence import Life, form, number_of
+from .evidence import Life, changed_paths, form, number_of, only_number
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -28,6 +30,7 @@ ID = "availability"
 _LEAST = 3
 _READY = 2
 _TEMPLATE = "spec.template"
+_REPLICAS = "spec.replicas"
 _TWICE = 2
 _TOGETHER_NS = 10_000_000_000
 _FAILED_NS = 5_000_000_000
@@ -40,6 +43,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     yield from _all_at_once(seen)
     yield from _rolled_twice(seen)
+    yield from _rolled_for_a_number(seen)
     yield from _failed(seen)
 
 
@@ -117,6 +121,40 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
                 f" {median(number for number, _ in twice):,.0f} times (median) for one spec of their owners: each rolls"
                 " all of their pods",
                 evidence=(", ".join(life.name for _, life in twice[:_LEAST]),),
+            )
+
+
+def _rolled_for_a_number(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose template the operator changed together with their number of pods, where only that was."""
+    rolled: dict[tuple[str, str, str], list[tuple[Life, str]]] = defaultdict(list)
+    for resource in sorted(seen.lives):
+        for life, events in seen.kinds[resource].changed(_TEMPLATE):
+            owner = seen.only_maker_for(life)
+            if owner is None:
+                continue
+            for event in events:
+                specs = [one for one in owner.events[1:] if one.at <= event.at and changed_paths(one, "spec")]
+                number = only_number(specs[-1]) if specs and event is not life.events[0] else None
+                if number is None:
+                    continue
+                since = specs[-1].at
+                before = [one.at for one in specs[:-1] if one.at > since - _TOGETHER_NS]
+                others = [one for one in seen.by_harness(since, event.at) if one.resource != owner.resource]
+                scaled = any(_REPLICAS in changed_paths(one, _REPLICAS) for one in life.between(since, event.at + 1))
+                if scaled and not before and not others:
+                    path = changed_paths(event, _TEMPLATE)[0]
+                    rolled[owner.resource, number[0], resource].append((life, path))
+                    break
+    for (of, path, resource), found in rolled.items():
+        if len(found) >= _LEAST:
+            lives_of = [life for life, _ in found]
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=About(aspect=Aspect.ACTION, requests=seen.own_writes(lives_of)),
+                text=f"a change of {path} alone, of {of}, had the operator change the pod template of {len(found):,}"
+                f" {resource} too: scaling replaces all of their pods",
+                evidence=(f"{found[0][1]} of {found[0][0].name}",),
             )
 
 

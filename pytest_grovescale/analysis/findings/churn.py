@@ -32,7 +32,7 @@ from statistics import median
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding, Severity
-from .evidence import BUDGETS, WANTED, Life, ObjectId, changed_paths, condition, shown
+from .evidence import BUDGETS, WANTED, Life, ObjectId, changed_paths, condition, only_number, shown
 from .grouping import About, Aspect, Found
 from .observed import AGAIN, Observed
 
@@ -257,7 +257,7 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
     for resource in sorted({resource for resource, _ in changed} & set(seen.lives)):
         for owner in (life for life in seen.lives[resource] if life.key in changed):
             for event in owner.events:
-                if (number := _only_number(event)) is None:
+                if (number := only_number(event)) is None:
                     continue
                 path, after = number
                 before = owner.numbers(event.at - 1).get(path)
@@ -299,13 +299,6 @@ def _moved(life: Life, at: int, rolling: bool) -> bool:
     """Return whether an object went shortly before a moment; ``rolling``: or came, as what is new in a rollout."""
     moments = (life.marked_at, life.gone_at, *([life.begun] if rolling else []))
     return any(moment is not None and at - _MOMENTS_NS < moment <= at for moment in moments)
-
-
-def _only_number(event: ObjectSeen) -> tuple[str, int] | None:
-    """Return the one number below spec that an event changed, if it changed nothing else that is wanted."""
-    wanted = changed_paths(event, WANTED)
-    number = event.numbers.get(wanted[0]) if len(wanted) == 1 else None
-    return (wanted[0], number) if isinstance(number, int) and wanted[0].startswith("spec.") else None
 
 
 def _next_step(seen: Observed, at: int) -> int:

@@ -65,6 +65,13 @@ def changed_paths(event: ObjectSeen, parts: str | tuple[str, ...]) -> list[str]:
     return [path for path in event.difference.paths if path.startswith(parts)] if event.difference is not None else []
 
 
+def only_number(event: ObjectSeen) -> tuple[str, int] | None:
+    """Return the one number below spec that an event changed, if it changed nothing else that is wanted."""
+    wanted = changed_paths(event, WANTED)
+    number = event.numbers.get(wanted[0]) if len(wanted) == 1 else None
+    return (wanted[0], number) if isinstance(number, int) and wanted[0].startswith("spec.") else None
+
+
 def is_news(event: ObjectSeen) -> bool:
     """Return whether more changed than times, counters of attempts or orders."""
     return event.difference is None or event.difference.kind not in _STAMPS

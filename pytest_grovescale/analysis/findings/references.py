@@ -13,9 +13,9 @@ A ConfigMap with a hash in its name that stays when nothing needs it any more is
 No false alarm: only references that are not optional, of objects that the operator made itself. What came later counts
 for pods and templates, and has to be made by the operator, too, by the API server's own order of writes, where no
 object of that name was there before; what is not there at all counts for kinds whose objects a watch without a gap
-shows, and of what pods need where a name is made from their owner's: another one is a note, since a user may have
-given it. What went too early, and not by the test, counts three seconds later, of pods that are not being deleted, nor
-any owner of theirs. What stays is a note.
+shows, and of what pods need where a name is made from their owner's: another one is a note, since a user may have given
+it. What went too early, and not by the test, counts three seconds later, of pods that are not being deleted, nor any
+owner of theirs. What stays, as no pod has needed it for three seconds, is a note.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from ..audit_times import namespace_of
 from ..result import Finding
-from .evidence import Life, form, number_of, shown
+from .evidence import Life, ObjectId, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -107,7 +107,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 f" {found[0].life.name}",
                 evidence=("a pod that is started again, on its node or another one, waits for them",),
             )
-    yield from _unneeded(seen, needs)
+    yield from _unneeded(seen)
 
 
 def _is_of_owner(seen: Observed, need: _Need) -> bool:
@@ -159,31 +159,36 @@ def _lost(seen: Observed, need: _Need) -> bool:
     )
 
 
-def _unneeded(seen: Observed, needs: Sequence[_Need]) -> Iterator[Finding]:
+def _unneeded(seen: Observed) -> Iterator[Finding]:
     """Yield what pods needed before a change, and none needs now, while it has a successor."""
     end = (seen.workload_deleted or seen.end) - 1
-    now = {one.uid for need in needs if need.life.exists(end) for one in need.those}
+    ever: set[tuple[str, ObjectId]] = set()
+    now: set[tuple[str, ObjectId]] = set()
+    for life in (life for lives in seen.lives.values() for life in lives):
+        if not (first := next((event.needs for event in life.events if event.needs), None)):
+            continue
+        keys = [(kind, (life.namespace, name)) for kind, _, name in (need.partition("/") for need in first)]
+        ever.update(keys)
+        # What a template named at first may not be what it names now: its pods say that. An old ReplicaSet has none.
+        of_pods = life.resource != "pods" and any(one.resource == "pods" for one in seen.below(life))
+        if not of_pods and (life.gone_at or end) > end - _LATER_NS:
+            now.update(keys)
     stay: dict[str, dict[str, Life]] = defaultdict(dict)
-    for need in needs:
-        for one in need.those:
+    for key in sorted(ever - now):
+        for one in seen.of_name.get(key, ()) if key[0] in _REPLACED else ():
             owner = seen.known.get(one.owner or "")
-            if (
-                need.kind in _REPLACED
-                and one.uid not in now
-                and one.exists(end)
-                and not one.deleting(end)
-                and one.made_by_operator
-                and owner is not None
-                and any(other.uid in now and other.resource == need.kind for other in seen.children[owner.uid])
-            ):
-                stay[need.kind][one.uid] = one
-    for kind, found in stay.items():
+            followed = owner is not None and any(
+                other.key in now and other.resource == one.resource for other in seen.children[owner.uid]
+            )
+            if followed and one.exists(end) and not one.deleting(end) and one.made_by_operator:
+                stay[one.resource][one.uid] = one
+    for kind, found in sorted(stay.items()):
         if len(found) >= _LEAST:
-            first = next(iter(found.values()))
+            first_name = min(life.name for life in found.values())
             yield Found(
                 id=ID,
                 severity="note",
                 about=About(aspect=Aspect.STATE, objects={life.key for life in found.values()}),
-                text=f"{len(found):,} {kind} stay that nothing needs any more: {first.name} for instance; each further"
+                text=f"{len(found):,} {kind} stay that no pod needs any more: {first_name} for instance; each further"
                 " change may leave as many",
             )

@@ -6,8 +6,9 @@ it is killed for its memory, it will be again.
 No false alarm: a restart that the test asked for (`scale.restart_operator`) does not count, nor what happens before the
 first phase. What the operator changes after a restart that was asked for counts where nothing had changed in the second
 before it, nor anything of the operator's by anyone else before its first write, up to the test's next action, of three
-objects that were there before, and only what says what is wanted of them: other controllers write the rest. A Lease
-counts that was asked for three times before it could be taken.
+objects that were there before, and only what says what is wanted of them: other controllers write the rest. That
+nothing but who manages their fields changed has no reason in any change before. A Lease counts that was asked for three
+times before it could be taken.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from ...recording.records import ObjectSeen
 from ..result import OPERATOR, Finding
 from .evidence import WANTED, Sent, changed_paths
 from .grouping import About, Aspect, Found
@@ -64,14 +66,17 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
         return
     marks = [mark for mark in seen.contents.marks if mark.label == RESTART]
     for begin, done in pairwise(marks):
-        if begin.state != "begin" or done.state != "end" or not seen.still(begin.at, QUIET_NS / 1e9):
+        if begin.state != "begin" or done.state != "end":
             continue
         # Other controllers go on from what the operator writes.
         asked = [one.received for one in seen.by_harness(begin.at, seen.end)]
         asked += [at for at in seen.workload_changes if at > done.at]
         end = min(asked, default=seen.end)
         sent = [one for one in seen.requests_in(begin.at, end) if one.changes]
-        if sent and _others_changed(seen, begin.at, min(one.received for one in sent)):
+        yield from _managers(seen, sent, begin.at, end)
+        if not sent or not seen.still(begin.at, QUIET_NS / 1e9):
+            continue
+        if _others_changed(seen, begin.at, min(one.received for one in sent)):
             continue
         yield from _made_or_deleted(sent)
         changed = _changed(seen, sent, begin.at, end)
@@ -94,6 +99,37 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
             check="noop_writes(max=0)",
         )
         return
+
+
+def _managers(seen: Observed, sent: list[Sent], start: int, end: int) -> Iterator[Finding]:
+    """Yield the objects of which the operator changed nothing but who manages their fields, in all kinds together."""
+    wrote = {(one.resource, one.object) for one in sent if one.verb in ("patch", "update")}
+    found = [
+        life
+        for lives in seen.lives.values()
+        for life in lives
+        if life.begun < start and life.key in wrote and any(map(_is_of_managers, life.between(start, end)))
+    ]
+    if len(found) >= _LEAST:
+        kinds = Counter(life.resource for life in found).most_common()
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=[one for one in sent if (one.resource, one.object) in wrote]),
+            text=f"after a restart, while the test changed nothing, the operator wrote {len(found):,} objects of which"
+            f" nothing changed but managedFields: {', '.join(f'{number:,} {kind}' for kind, number in kinds)}",
+            evidence=(
+                "a field manager whose name has the host, the pid or the time is another one in each process: each"
+                " restart leaves an entry more in each object, and fields that no one removes any more",
+            ),
+            check="noop_writes(max=0)",
+        )
+
+
+def _is_of_managers(event: ObjectSeen) -> bool:
+    """Return whether a change has a new version and nothing else that is compared, nor owners and finalizers."""
+    compared = event.difference
+    return compared is not None and compared.kind == "none" and event.owner is None and event.finalizers is None
 
 
 def _others_changed(seen: Observed, start: int, end: int) -> bool:

@@ -14,7 +14,7 @@ from pytest_grovescale.recording.conditions import WatchSpec
 from .simulated import PODS, READY, Simulation
 from .test_findings import DELETED, DEPLOYED, EDGES, found, ids, made, poll, scrape, seen, settled
 from .test_findings_children import APPLIED, CONFIGMAPS, all_gone, notes
-from .test_findings_objects import DELETION, LEASE, clique, gone, shown, written
+from .test_findings_objects import CLIQUES, DELETION, LEASE, clique, gone, shown, written
 
 SECRETS = WatchSpec(resource="secrets", path="/api/v1/namespaces/t/secrets")
 BUDGETS = WatchSpec(resource="poddisruptionbudgets.policy", path="/apis/policy/v1/namespaces/t/poddisruptionbudgets")
@@ -166,6 +166,27 @@ def test_a_configuration_that_goes_while_pods_need_it(late: bool, deleter: str, 
     gone(sim)
     text = [one.text for one in analyse(of_cliques(sim, needs=True)).findings if one.id == "references"]
     assert any("still need" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(("stays", "noted"), [(True, True), (False, False)])
+def test_a_configuration_that_no_pod_needs_any_more(stays: bool, noted: bool) -> None:
+    """A template named another one when it was made; what its pods name is what it needs now."""
+    sim = settled()
+    for number in range(3):
+        applied(sim, f"c-{number}")
+        for name in (f"c-{number}-old", f"c-{number}"):
+            configuration(sim, name, 105, owner=f"uid-c-{number}", resource_version="1")
+            at = DELETED - 300 if stays or name == f"c-{number}" else CHANGED
+            configuration(sim, name, at, "deleted")
+    gone(sim)
+    records = [
+        msgspec.structs.replace(record, needs=[f"configmaps/{record.name}-old"])
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[CLIQUES] and record.change == "added"
+        else record
+        for record in of_cliques(sim, needs=True)
+    ]
+    every = [one for one in analyse(records).findings if one.id == "references"]
+    assert any("stay" in one.text for one in every) == noted
 
 
 @pytest.mark.parametrize(("name", "severity"), [("c-0-settings", "defect"), ("registry", "note")])
@@ -450,6 +471,34 @@ def test_a_template_that_is_written_twice_for_one_spec(times: int, generations: 
     all_gone(sim)
     every = [one.text for one in found(versioned(sim)) if one.id == "availability"]
     assert bool(every) == wrong
+
+
+@pytest.mark.parametrize(
+    ("owners", "own", "before", "wrong"),
+    [
+        (["spec.size"], ["spec.replicas", "spec.template.x"], False, True),
+        (["spec.size"], ["spec.replicas"], False, False),
+        (["spec.size"], ["spec.template.x"], False, False),  # another number, as a port
+        (["spec.size", "spec.image"], ["spec.replicas", "spec.template.x"], False, False),
+        (["spec.size"], ["spec.replicas", "spec.template.x"], True, False),  # a change before, which comes late
+    ],
+)
+def test_a_template_that_changes_with_the_number_of_pods(
+    owners: list[str], own: list[str], before: bool, wrong: bool
+) -> None:
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, spec_size=3)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        if before:
+            written(sim, name, CHANGED - 1000, "content", user="harness", paths=["spec.image"])
+        written(sim, name, CHANGED, "content", user="harness", paths=owners)
+        sim.items[-1] = (*sim.items[-1][:2], msgspec.structs.replace(sim.items[-1][2], numbers={"spec.size": 4}))
+        sim.request(CHANGED + 200, verb="patch", resource="services", namespace="t", name=f"{name}-s")
+        seen(sim, f"{name}-s", CHANGED + 210, "modified", difference=rec.Difference(kind="content", paths=own))
+    all_gone(sim)
+    assert ("availability" in ids(sim)) == wrong
 
 
 @pytest.mark.parametrize(("replaced", "wrong"), [(False, True), (True, False)])

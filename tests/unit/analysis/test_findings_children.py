@@ -545,9 +545,16 @@ def test_a_few_surplus_objects(lasted: int, number: int, wrong: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("paths", "user", "wrong"), [("data", "", True), ("status.n", "", False), ("data", "harness", False)]
+    ("kind", "paths", "user", "wrong"),
+    [
+        ("content", "data", "", True),
+        ("content", "status.n", "", False),
+        ("content", "data", "harness", False),
+        ("none", "", "", True),
+        ("time", "status.at", "", False),
+    ],
 )
-def test_what_an_operator_catches_up_with_after_a_restart(paths: str, user: str, wrong: bool) -> None:
+def test_what_an_operator_catches_up_with_after_a_restart(kind: Any, paths: str, user: str, wrong: bool) -> None:
     sim = settled()
     for number in range(3):
         clique(sim, f"c-{number}", 200, owner="uid-pcs")
@@ -556,7 +563,7 @@ def test_what_an_operator_catches_up_with_after_a_restart(paths: str, user: str,
     if user:
         sim.request(9600, user=user, verb="patch", resource="configmaps", namespace="t", name="settings")
     for number in range(3):
-        written(sim, f"c-{number}", 9800, "content", paths=[paths])
+        written(sim, f"c-{number}", 9800, kind, paths=[paths] if paths else [])
     gone(sim)
     assert ("restarts" in ids(sim)) == wrong
 
