@@ -16,6 +16,7 @@ from ..check import Outcome, at_most, first, share
 from ..run import Run
 from .families import Problem, Served, chosen, number
 from .target import TargetCheck
+from .units import unit_in
 
 SHARE_MAX = 0.95
 """A bucket with a larger share of all observations leaves nothing to compute a quantile from."""
@@ -28,6 +29,8 @@ _SOME = 10
 
 _MANY = 64
 """Buckets that no histogram needs: each is a series of each label set."""
+
+_DEFAULT_MS = (5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, math.inf)
 
 _COUNTS_DOWN = re.compile(r"(?:^|_)(?:expir\w*?|remaining|ttl|left)(?=_|$)")
 """Parts of the names of what is well while it is above all bounds: the buckets are for the time when it runs out."""
@@ -173,6 +176,9 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
         if len(layout.bounds) > _MANY:
             says = f"its {len(layout.bounds)} buckets are {len(layout.bounds) + 2} series for each label set"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="take fewer, or a native histogram")
+        if layout.bounds == _DEFAULT_MS and unit_in(layout.family) == ("seconds", "seconds"):
+            says = "its bounds are those that client libraries have for seconds, in milliseconds"
+            yield Problem(family=layout.family, rule="buckets", says=says, fix="observe seconds, with such bounds")
         if layout.share_low > (ABOVE_MAX if math.isinf(layout.bounds[layout.fullest]) else SHARE_MAX):
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
 

@@ -34,8 +34,8 @@ MOST_SERIES = 5_000
 _ALIKE = 0.25
 """Relative difference up to which two values of one response may be the same quantity, read a moment apart."""
 
-_ONE_START_S = 1.0
-"""Two times of a start that lie so close are one."""
+_ONE_START_S = 3.0
+"""Two times of a start that lie so close are one, also where one is an age."""
 
 _WORK = ("controller_runtime_", "workqueue_", "rest_client_")
 
@@ -61,6 +61,7 @@ _IN_FLIGHT = r"in_?flight|active|running|concurrent|current|ongoing"
 _LENGTH = r"duration|time|latency|seconds"
 
 _START = "process_start_time_seconds"
+_UPTIME = "uptime_seconds"
 
 _SAYINGS = (
     _saying(
@@ -89,13 +90,14 @@ _SAYINGS = (
     ),
     _saying(r"(?:work_?)?queue_(?:depth|length|size)", "g", "workqueue_depth"),
     _saying(r"(?:work_?)?queue_adds?_total", "c", "workqueue_adds_total"),
-    _saying(r"(?:work_?)?queue_retries_total", "c", "workqueue_retries_total"),
+    _saying(r"(?:(?:work_?)?queue|items?)_retries_total", "c", "workqueue_retries_total"),
     _saying(rf"(?:work_?)?queue_(?:wait_)?(?:{_LENGTH})(?:_seconds)?", "hs", "workqueue_queue_duration_seconds"),
     _saying(r"(?:kube_?|k8s_|api_?server_|rest_)(?:api_|client_)?requests_total", "c", "rest_client_requests_total"),
     _saying(r"is_leader|leader|leader_election_status", "g", "leader_election_master_status"),
     _saying(r"goroutines", "g", "go_goroutines"),
     _saying(r"cpu(?:_usage|_used|_time)?_seconds_total", "c", "process_cpu_seconds_total"),
     _saying(r"(?:resident_memory|rss|memory(?:_usage|_used)?)_bytes", "g", "process_resident_memory_bytes"),
+    _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", _START),
     _saying(r"open_(?:fds|files|file_descriptors)", "g", "process_open_fds"),
     _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", _START),
 )
@@ -155,10 +157,13 @@ def since_start(
     return history
 
 
-def problems(surface: Surface, every: list[Served], own: list[Served]) -> Iterator[Problem]:
+def problems(
+    surface: Surface, every: list[Served], own: list[Served], *, now_s: float | None = None
+) -> Iterator[Problem]:
     """Yield the families that have a built-in's name, its values in one scrape, or a name that promises them.
 
-    ``every``: the families of the endpoint; ``own``: those that no library brought.
+    ``every``: the families of the endpoint; ``own``: those that no library brought. ``now_s``: when it was served, s
+    since the epoch; None where this is not known.
     """
     judged: set[str] = set()
     for verdict in verdicts(since_start(surface.target, every, surface.samples), builtins()):
@@ -174,7 +179,7 @@ def problems(surface: Surface, every: list[Served], own: list[Served]) -> Iterat
                 fix=f"take it away, and read {verdict.query}",
             )
     others = (family for family in own if family.name not in judged)
-    yield from _by_name(others, {family.name: family for family in every}, surface.samples)
+    yield from _by_name(others, {family.name: family for family in every}, surface.samples, now_s)
 
 
 def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory]) -> TargetSummary:
@@ -232,27 +237,33 @@ def _counts(family: Served, series: Series) -> bool:
 
 
 def _by_name(
-    families: Iterable[Served], names: Mapping[str, Served], samples: Mapping[str, float]
+    families: Iterable[Served], names: Mapping[str, Served], samples: Mapping[str, float], now_s: float | None
 ) -> Iterator[Problem]:
     """Yield families whose names promise what a built-in says; ``names``: all families of the endpoint by name."""
     origins = {known.origin for name in names if (known := builtin(name)) is not None}
     for family in families:
-        if family.builtin is None and (duplicate := _duplicate(family, names, origins, samples)) is not None:
+        if family.builtin is None and (duplicate := _duplicate(family, names, origins, samples, now_s)) is not None:
             yield duplicate
 
 
-def _may_agree(family: Served, known: Served | None, samples: Mapping[str, float]) -> bool:
+def _may_agree(family: Served, known: Served | None, samples: Mapping[str, float], now_s: float | None) -> bool:
     """Return whether two families of one response may say the same; so do two that cannot be compared."""
     if known is None or not known.series or {family.family.type, known.family.type} & {"histogram", "summary"}:
         return True
     here, there = (math.fsum(samples.get(written(one), 0.0) for one in of.series) for of in (family, known))
     if known.name == _START:
+        if _UPTIME in family.name:
+            here = (now_s or math.inf) - here
         return math.isclose(here, there, rel_tol=0.0, abs_tol=_ONE_START_S)
     return math.isclose(here, there, rel_tol=_ALIKE, abs_tol=1.0)
 
 
 def _duplicate(
-    family: Served, names: Mapping[str, Served], origins: Collection[str], samples: Mapping[str, float]
+    family: Served,
+    names: Mapping[str, Served],
+    origins: Collection[str],
+    samples: Mapping[str, float],
+    now_s: float | None,
 ) -> Problem | None:
     saying = next((one for one in _SAYINGS if one.pattern.fullmatch(family.name)), None)
     if saying is None or family.family.type not in (*saying.types, "unknown"):
@@ -263,7 +274,7 @@ def _duplicate(
         return None
     if not family.series or not set(family.labels()) <= {*known.labels, *_NO_REFINEMENT}:
         return None
-    if not saying.select and not _may_agree(family, names.get(known.name), samples):
+    if not saying.select and not _may_agree(family, names.get(known.name), samples, now_s):
         return None
     return Problem(
         family=family.name,

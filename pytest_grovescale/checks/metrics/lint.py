@@ -100,7 +100,7 @@ def _problems(
     yield from series.problems(every, rules.max_series, rules.max_series_family, most_sets=rules.max_combinations)
     yield from names.problems(own, known, surface.samples)
     yield from labels.problems(every, forbidden=rules.forbidden)
-    yield from builtin_duplicates.problems(surface, every, own)
+    yield from builtin_duplicates.problems(surface, every, own, now_s=now_s)
     yield from function_names.problems(own)
     yield from buckets.problems(own, surface.samples, surface.native)
     yield from values.problems(own, surface.samples, surface.native, now_s=now_s)
