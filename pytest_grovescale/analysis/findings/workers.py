@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from ...exposition.families import parse
 from ..cpu import API_SERVER
-from ..phase_result import PhaseResult
+from ..phase_result import CpuResult, PhaseResult
 from ..result import OPERATOR, Finding
 from .evidence import Span, rate_limited
 from .grouping import About, Aspect, Found, of_time
@@ -104,11 +104,9 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
         cpu = span.cpu(OPERATOR)
         if not span.triggers or cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
             continue
-        # What the whole operator did explains as much of any of its workers' time.
-        explained = (cpu.cores + seen.under_way(span)) * span.phase.seconds + (cpu.waiting_s or 0.0)
         for row in span.phase.workers:
             reconciles = sum(one.count for one in span.phase.reconciles if one.controller == row.controller)
-            held = (row.busy_workers or 0.0) * span.phase.seconds - explained
+            held = _held(seen, span, cpu, (row.busy_workers or 0.0) * span.phase.seconds)
             if reconciles >= _NOOPS and held >= _HELD_S * reconciles:
                 yield Found(
                     id=ID,
@@ -117,7 +115,7 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
                     text=f"a no-op reconcile of {row.controller} holds its worker for {held / reconciles:.2g} s, in"
                     " which it neither asks the API server nor runs: for a lock, a sleep or another service",
                     evidence=(
-                        f"{reconciles:,} reconciles in {span.phase.name}, {explained:.2g} s of work and requests",
+                        f"{reconciles:,} reconciles in {span.phase.name}, which took {cpu.seconds:.2g} s of CPU",
                     ),
                     check=f'no_blocked_workers(phase="{span.phase.name}")',
                 )
@@ -134,14 +132,13 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
             continue
         if target is None or edges is None:
             continue
-        explained = (cpu.cores + seen.under_way(span)) * span.phase.seconds + (cpu.waiting_s or 0.0)
         grown: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for series in target.series:
             family, _, part = parse(series).name.rpartition("_")
             if part in ("sum", "count") and _RECONCILE_TIME.search(family):
                 grown[family][part] += target.grown(series, *edges)
         for family, by in sorted(grown.items()):
-            held = by["sum"] - explained
+            held = _held(seen, span, cpu, by["sum"])
             if (
                 by["count"] >= _NOOPS
                 and held >= _HELD_S * by["count"]
@@ -154,12 +151,28 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
                     text=f"a reconcile that finds nothing to do takes {by['sum'] / by['count']:.2g} s by {family}, and"
                     f" {held / by['count']:.2g} s of that neither asks the API server nor runs: a lock, a sleep, a call"
                     " that blocks",
-                    evidence=(
-                        f"{by['count']:,.0f} in {span.phase.name}, {explained:.2g} s of work and requests in all",
-                    ),
+                    evidence=(f"{by['count']:,.0f} in {span.phase.name}, which took {cpu.seconds:.2g} s of CPU",),
                     check=f'no_blocked_workers(phase="{span.phase.name}")',
                 )
                 return
+
+
+def _held(seen: Observed, span: Span, cpu: CpuResult, busy_s: float) -> float:
+    """Return for how long workers that were busy for so many seconds, all together, neither asked nor ran."""
+    return busy_s * (1 - _working(span, cpu)) - (seen.under_way(span) + _held_up(seen, span)) * span.phase.seconds
+
+
+def _working(span: Span, cpu: CpuResult) -> float:
+    """Return in which share of a phase the operator ran or was runnable: with one event loop, all its workers wait."""
+    return min(1.0, cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds)
+
+
+def _held_up(seen: Observed, span: Span) -> float:
+    """Return how many threads of the API server waited for a core beside other programs, on average.
+
+    So many requests may have waited before the log has them.
+    """
+    return (seen.kept_from_cores(span, API_SERVER) or 0.0) if seen.contended(span) else 0.0
 
 
 class _Wait(NamedTuple):
@@ -169,10 +182,10 @@ class _Wait(NamedTuple):
     busy: float
     under_way: float
     working: float
-    """Share of the time in which the operator ran or was runnable: with one event loop, all its workers wait then."""
+    """As of `_working`."""
     keys: int
     held_up: float = 0.0
-    """Threads of the API server that waited for a core: so many requests may have waited before the log has them."""
+    """As of `_held_up`."""
 
     @property
     def surplus(self) -> float:
@@ -209,9 +222,9 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
         phase=span.phase,
         busy=sum(row.busy_workers or 0.0 for row in span.phase.workers),
         under_way=seen.under_way(span),
-        working=min(1.0, cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds),
+        working=_working(span, cpu),
         keys=max((row.depth_max or 0 for row in span.phase.workers), default=0),
-        held_up=(seen.kept_from_cores(span, API_SERVER) or 0.0) if seen.contended(span) else 0.0,
+        held_up=_held_up(seen, span),
     )
     if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy) and not seen.slowed(span):
         return found
