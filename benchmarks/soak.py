@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
 from pytest_grovescale import Scale, conditions, scenarios
@@ -23,6 +24,8 @@ from pytest_grovescale.analysis.analyse import analyse_run, contents_of
 from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.analysis.result import OPERATOR, TestResult
 from pytest_grovescale.analysis.scaling import Line, line
+from pytest_grovescale.cluster.state import owner as owner_of
+from pytest_grovescale.procfs import Identity
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.recording.records import CpuRead, cycle_edge
 
@@ -35,7 +38,8 @@ _HELD_BY_OPERATOR = ("heap_bytes", "watches", "series")
 
 
 @pytest.mark.grovescale(cluster="minimal", nodes=100)
-def test_soak(scale: Scale) -> None:
+def test_soak(scale: Scale, tmp_path: Path) -> None:
+    _measure_supervisor(scale, tmp_path / "supervisor.json")
     objects = scale.parameter("objects", _OBJECTS)
     pcs = scale.workload("many-pcs.yaml.j2", objects=objects, pods_per_replica=1)
     scenarios.soak(
@@ -49,6 +53,14 @@ def test_soak(scale: Scale) -> None:
         },
         gone={"pods-gone": conditions.count("pods", 0), "pcs-gone": conditions.gone(pcs)},
     )
+
+
+def _measure_supervisor(scale: Scale, file: Path) -> None:
+    """Let the recorder measure the process that keeps the cluster, as it does those of the cluster."""
+    owner = owner_of(scale.cluster.directory)
+    assert owner is not None, "the cluster of this test has a supervisor"
+    file.write_bytes(msgspec.json.encode({"supervisor": Identity(owner.pid, owner.started_ticks)}))
+    scale._test.recorder.measure_file(file)
 
 
 class Row(NamedTuple):

@@ -301,6 +301,20 @@ class WorkerHistory:
             case PhaseEnded():
                 self._phase = ""
 
+    def forget(self, longest: float) -> None:
+        """Drop what `blocked_now` no longer needs to find waits of up to ``longest`` seconds."""
+        earliest: list[int] = []
+        for readings in filter(None, self.readings.values()):
+            begin = bisect.bisect_right(readings, readings[-1].at - longest * 1e9, key=lambda reading: reading.at) - 1
+            del readings[: max(0, min(begin, len(readings) - MIN_SCRAPES))]
+            earliest.append(readings[0].at)
+        for moments in filter(None, (self.cpu.clock, self.cpu.scraped)):
+            # A window's CPU time begins with the last read before it.
+            before = min(earliest, default=moments[-1].at)
+            del moments[: max(0, bisect.bisect_right(moments, before, key=lambda moment: moment.at) - 1)]
+        self.scrapes.clear()
+        self.started.clear()
+
     def of_phase(self, controller: str, phase: str) -> list[Reading]:
         """Return a controller's readings in a phase, its edges included."""
         return [reading for reading in self.readings.get(controller, ()) if reading.phase == phase]

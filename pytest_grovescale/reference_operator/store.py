@@ -4,11 +4,12 @@ Own writes are stored at once ("read your writes"), so the next reconcile never 
 writes, and creates no duplicates; the watch's event with the same resourceVersion is then dropped. That requires
 resourceVersions of one resource to be ordered numbers, which holds for all storage of the API server and is promised
 since KEP-5504. A write's response must not restore an object whose deletion the watch has already reported: deletions
-are remembered for that.
+are remembered for that, as long as a request can take.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
@@ -19,7 +20,8 @@ Indexer = Callable[[T], Iterable[str]]
 Handler = Callable[[T | None, T | None], None]
 """Called with (old, new): (None, new) added, (old, new) changed, (old, None) deleted."""
 
-_TOMBSTONES = 20_000
+DELETED_S = 120.0
+"""How long a deletion is remembered: a response that is older is none, since a request takes 70 s at the most."""
 
 
 def version(obj: Object) -> int:
@@ -34,7 +36,8 @@ class Store(Generic[T]):
         self._objects: dict[str, T] = {}
         self._indexers = indexers
         self._indexes: dict[str, dict[str, dict[str, T]]] = {name: {} for name in indexers}
-        self._deleted: dict[str, int] = {}
+        self._deleted: dict[str, tuple[int, float]] = {}
+        """Key → resourceVersion of the deletion, and when it was seen, the oldest first."""
         self._doomed: set[str] = set()
         self._handlers: list[Handler[T]] = []
 
@@ -71,7 +74,7 @@ class Store(Generic[T]):
         if old is not None:
             if version(old) >= new_version:
                 return False
-        elif self._deleted.get(key, -1) >= new_version:
+        elif key in self._deleted and self._deleted[key][0] >= new_version:
             return False
         if old is not None and old.metadata.uid != obj.metadata.uid:
             self._drop(key, old)
@@ -84,10 +87,11 @@ class Store(Generic[T]):
     def remove(self, obj: Object) -> None:
         """Remove an object that the watch reported as deleted. ``obj`` has the deletion's resourceVersion."""
         key = obj.key
-        self._deleted[key] = max(version(obj), self._deleted.get(key, 0))
-        if len(self._deleted) > _TOMBSTONES:
-            for oldest in list(self._deleted)[: _TOMBSTONES // 2]:
-                del self._deleted[oldest]
+        now = time.monotonic()
+        known_version, _ = self._deleted.pop(key, (0, 0.0))
+        self._deleted[key] = max(version(obj), known_version), now
+        while (oldest := next(iter(self._deleted))) and self._deleted[oldest][1] < now - DELETED_S:
+            del self._deleted[oldest]
         known = self._objects.get(key)
         if known is None or version(known) > version(obj):
             return

@@ -118,13 +118,17 @@ class BlockedWorkers:
             case PhaseEnded():
                 self._due = set()
                 self._workers.feed(record)
+                # No wait is followed from one phase to the next.
+                self._workers.readings.clear()
             case Scraped(target=target) if target == OPERATOR:
                 self._workers.feed(record)
                 # CPU clocks are read at a phase's edges: nothing may stop the operator there.
                 if not record.edge:
                     self._look()
-            case CpuRead():
+            case CpuRead(process=process) if process == OPERATOR:
                 self._workers.feed(record)
+                # A run may take days.
+                self._workers.forget(max(DUMPED_AFTER_S))
 
     async def close(self) -> None:
         """Cancel the running dump, if any."""

@@ -13,7 +13,7 @@ from pytest_grovescale.analysis.blocked_workers import workers_of_phase
 from pytest_grovescale.analysis.controller_result import WorkerRow
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.profiling.stacks import DUMPED_AFTER_S, BlockedWorkers
-from pytest_grovescale.recording.worker_history import WorkerHistory, spells
+from pytest_grovescale.recording.worker_history import WorkerHistory, blocked_now, spells
 
 from .worker_pool import WorkerPool, moment, recording
 
@@ -213,3 +213,18 @@ def test_the_recorder_sees_live_what_the_analysis_finds(pool: WorkerPool, every:
     dumps = live_dumps(records)
     assert bool(dumps) == bool(found)
     assert len(dumps) <= len(found)
+
+
+@given(st.integers(4, 400), st.sampled_from([0.02, 4.0, 20.0, 1000.0]), st.sampled_from(DUMPED_AFTER_S))
+def test_what_is_forgotten_would_have_answered_nothing(seconds: int, takes_s: float, longest: float) -> None:
+    whole, kept = WorkerHistory(), WorkerHistory()
+    for record in recording(WorkerPool(takes_s=takes_s), seconds=seconds):
+        for history in (whole, kept):
+            history.feed(record)
+        kept.forget(max(DUMPED_AFTER_S))
+        for controller, readings in filter(lambda named: named[1], whole.readings.items()):
+            answer = blocked_now(readings, whole.cpu, longest)
+            assert blocked_now(kept.readings[controller], kept.cpu, longest) == answer
+    most = max(DUMPED_AFTER_S) + 5
+    assert all(len(readings) <= most for readings in kept.readings.values())
+    assert max(len(kept.cpu.clock), len(kept.cpu.scraped), len(kept.scrapes)) <= most

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_grovescale.reference_operator.objects import Metadata, Object
-from pytest_grovescale.reference_operator.store import Store
+from pytest_grovescale.reference_operator.store import DELETED_S, Store
 
 
 def make(name: str, version: int, *, uid: str = "", **labels: str) -> Object:
@@ -41,6 +42,20 @@ def test_a_late_answer_does_not_bring_back_what_is_deleted() -> None:
     assert found.get("n/a") is None
     assert found.upsert(make("a", 10, uid="second"))
     assert heard == [(None, 5), (5, None), (None, 10)]
+
+
+def test_deletions_are_forgotten_when_no_answer_can_come_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    found: Store[Object] = Store()
+    for second in range(1, 1000):
+        now = float(second)
+        found.remove(make(f"a{second}", second))
+        assert not found.upsert(make(f"a{second}", second))
+        assert len(found._deleted) <= DELETED_S + 1
+    found.remove(make("a990", 2000))
+    assert not found.upsert(make("a990", 1500))
+    assert found.upsert(make("a1", 1))
 
 
 def test_a_late_deletion_does_not_take_the_successor() -> None:
