@@ -130,6 +130,8 @@ class Engine:
     def __init__(self) -> None:
         self.failures: list[Failure] = []
         """Predicates that raised, in order; the caller that reports them may clear the list."""
+        self.updates = 0
+        """How often an object has changed a count."""
         self._stores: dict[str, Store] = {}
         self._phases: dict[str, list[_Milestone]] = {}
         self._readers: dict[int, list[_Milestone]] = {}
@@ -227,6 +229,7 @@ class Engine:
         touched: list[_Milestone] = []
         for counter in store.counters.values():
             if counter.update(key, fields):
+                self.updates += 1
                 readers = self._readers[id(counter)]
                 touched += readers
                 if key in counter.unknown:

@@ -60,6 +60,8 @@ class Phases:
         self._reported_at = 0
         self._shares: dict[str, list[float]] = {}
         """Milestone of the open phase → numbers of objects at which the operator is scraped, the highest first."""
+        self._counted = -1
+        """Updates of the engine's counts that were looked at for it."""
         self.begun = asyncio.Event()
         """Set when a phase begins: its timers may be due earlier than what the timer task waits for."""
         ledger.on_met = self._met
@@ -100,7 +102,7 @@ class Phases:
         if wanted.profile:
             await self._captures.begin(wanted.phase)
         self._complete = False
-        self._shares = {} if wanted.edges_only else _shares(wanted.milestones)
+        self._shares, self._counted = {} if wanted.edges_only else _shares(wanted.milestones), -1
         self._reported = ({}, 0)
         self._reported_at = self._ledger.now()
         self._open = PhaseStarted(
@@ -193,8 +195,10 @@ class Phases:
         A deployment may be over before the next scheduled scrape: series that come with the objects would then have
         been seen at two numbers of objects only.
         """
-        if not self._shares or self._open is None:
+        updates = self._ledger.engine.updates
+        if not self._shares or self._open is None or updates == self._counted:
             return
+        self._counted = updates
         figures = self._ledger.engine.figures(self._open.phase, self._open.at)
         for name, numbers in list(self._shares.items()):
             passed = [number for number in numbers if figures.get(name, (0.0, 0.0))[0] >= number]

@@ -231,10 +231,12 @@ class Session:
         return []
 
     def _on_record(self, record: records.AnyRecord) -> None:
-        self.blocked.feed(record)
         self.probes.feed(record)
+        # Nearly all records are one of these two.
         if isinstance(record, records.ObjectSeen):
             self.phases.counted()
+        elif not isinstance(record, records.Request):
+            self.blocked.feed(record)
 
     def _report_stalls(self) -> None:
         """Journal the stalls that continue: the open phase is about to be judged."""
