@@ -243,9 +243,12 @@ def readable(source: str | Path) -> Iterator[None]:
             next_step="Leave the tag out, and quote what is a text; keys are texts or numbers.",
         ) from error
     except yaml.MarkedYAMLError as error:
+        quote = "Quote texts that hold ': ', ' #', '{' or start with '*', '&', '@', '%'."
         raise DefinitionError(
             f"{_marked(source, error)}: not YAML: {error.problem or error.context}",
-            next_step="Quote texts that hold ': ', ' #', '{' or start with '*', '&', '@', '%'.",
+            next_step="Indent the line with spaces: it begins with a tab."
+            if _begins_with_tab(source, error)
+            else quote,
         ) from error
     except yaml.YAMLError as error:
         raise DefinitionError(f"{source}:1: not YAML: {error}") from error
@@ -259,6 +262,14 @@ def readable(source: str | Path) -> Iterator[None]:
         raise DefinitionError(
             f"{source}:1: holds a value that cannot be: {what}", next_step="Quote it if it is a text."
         ) from error
+
+
+def _begins_with_tab(source: str | Path, error: yaml.MarkedYAMLError) -> bool:
+    """Return whether the line of an error begins with a tab, as an editor may have made it."""
+    if error.problem_mark is None or not Path(source).is_file():
+        return False
+    lines = Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
+    return any(re.match(r" *\t", line) for line in lines[error.problem_mark.line : error.problem_mark.line + 1])
 
 
 def _marked(source: str | Path, error: yaml.MarkedYAMLError) -> str:
@@ -299,7 +310,9 @@ def _located(source: Source, message: str, type: Any) -> tuple[DefinitionError, 
         return source.mistake(place, "unknown field", _comma_hint(node, place) or _near(field[1], type, keys)), place
     if field and "missing" in what:
         place = (*keys, field[1])
-        needed = f"Needed here: {_fields_text(*_structs_at(type, keys))}."
+        given = node_at(node, keys)
+        present = {key.value for key, _ in given.value} if isinstance(given, yaml.MappingNode) else set()
+        needed = f"Needed here: {_fields_text(*_structs_at(type, keys), without=present)}."
         return source.mistake(place, "missing", needed), place
     text, next_step = _of_value(what, node_at(node, keys), type, keys)
     return source.mistake(keys, text, _comma_hint(node, keys) or next_step), keys
@@ -447,9 +460,10 @@ def _near(name: str, type: Any, keys: Keys) -> str:
     return with_all(name, names, what="Possible here")
 
 
-def _fields_text(*structs: Any) -> str:
+def _fields_text(*structs: Any, without: Collection[str] = ()) -> str:
+    """Return the names of the fields that structs require, ``without`` those that are there."""
     fields = [field for struct in structs if _is_struct(struct) for field in msgspec.structs.fields(struct)]
-    return ", ".join(field.encode_name for field in fields if field.required)
+    return ", ".join(field.encode_name for field in fields if field.required and field.encode_name not in without)
 
 
 def _structs_at(type: Any, keys: Keys) -> list[Any]:

@@ -263,7 +263,7 @@ def _declare_checks(item: pytest.Item) -> None:
         raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.grovescale_budget: the test does not use `scale`")
     if not measured:
         return
-    from .checks.budgets import declared_for
+    from .checks.budgets import FILE, declared_for
 
     if any(marker.kwargs for marker in markers):
         raise pytest.UsageError(
@@ -274,7 +274,9 @@ def _declare_checks(item: pytest.Item) -> None:
     try:
         item.stash[BUDGET] = declared_for(item.path.parent, names, arguments, root=item.config.rootpath)
     except GrovescaleError as error:
-        raise pytest.UsageError(f"{item.nodeid}: {error}") from None
+        # A mistake of the file is that of all tests beside it, and said once.
+        of_file = str(error).startswith(f"{item.path.parent / FILE}:")
+        raise pytest.UsageError(str(error) if of_file else f"{item.nodeid}: {error}") from None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -122,6 +122,8 @@ def _parameters(environment: jinja2.Environment, path: Path, *, skip_defaults: b
         try:
             source, _, _ = environment.loader.get_source(environment, name)  # type: ignore[union-attr]
             tree = environment.parse(source, name, str(path.parent / name))
+            # Here a filter that jinja does not know is a mistake.
+            undeclared = jinja2.meta.find_undeclared_variables(tree)
         except jinja2.TemplateSyntaxError as error:
             raise DefinitionError(
                 f"{path.parent / name}:{error.lineno}: not a template: {error.message}",
@@ -135,7 +137,8 @@ def _parameters(environment: jinja2.Environment, path: Path, *, skip_defaults: b
             for read in tree.find_all(jinja2.nodes.Filter):
                 if read.name in ("default", "d"):
                     read.node = jinja2.nodes.Const(None)
-        found |= jinja2.meta.find_undeclared_variables(tree)
+            undeclared = jinja2.meta.find_undeclared_variables(tree)
+        found |= undeclared
         included = {other for other in jinja2.meta.find_referenced_templates(tree) if other}
         waiting += included - seen
         seen |= included

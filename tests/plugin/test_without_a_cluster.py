@@ -316,6 +316,16 @@ def test_all_mistakes_are_reported_at_once_and_each_once(pytester: pytest.Pytest
     )
 
 
+def test_a_mistake_of_a_file_of_budgets_is_said_once_for_all_its_tests(
+    pytester: pytest.Pytester, untouched: Path
+) -> None:
+    pytester.makepyfile("def test_a(scale): pass\ndef test_b(scale): pass")
+    (pytester.path / "budgets.yaml").write_text("tests: {test_a: [noop_write]}\n", encoding="utf-8")
+    result = pytester.runpytest("--grovescale", "--collect-only")
+    assert_refused(result, pytester, untouched, "*noop_write*")
+    assert str(result.stderr).count("budgets.yaml:1: ") == 1
+
+
 NAMING_TEST = """
 import pytest
 from pytest_grovescale import checks

@@ -111,6 +111,7 @@ def test_what_is_nested_too_deeply_is_a_mistake_too(tmp_path: Path) -> None:
     ("old", "new", "line", "reason"),
     [
         pytest.param("readiness:\n", "readiness: [\n", 10, "not YAML: ", id="not YAML"),
+        pytest.param("readiness:\n", "\treadiness:\n", 9, "not YAML: ", id="tab"),
         pytest.param("  LEVEL: debug", "  LEVEL: !env debug", 8, "could not determine", id="tag"),
         pytest.param("  LEVEL: debug", "  LEVEL: !!timestamp debug", 1, "AttributeError: ", id="no time"),
         pytest.param("  LEVEL: debug", "  LEVEL: 2026-13-01", 1, "month must be", id="no date"),

@@ -108,6 +108,7 @@ def test_parameters_with_a_default_are_not_needed(tmp_path: Path) -> None:
     ("text", "parameters", "message"),
     [
         ("{% for x in %}", {}, ":1: "),
+        ("\n{{ 1 | tojsn }}", {}, ":2: "),
         ("\n{% include 'gone.j2' %}", {}, "gone.j2"),
         ("\n\n{{ 1 // zero }}", {"zero": 0}, ":3: ZeroDivisionError"),
         ("x: {{ namespace }}", {"namespace": "mine"}, "namespace: "),
@@ -128,6 +129,7 @@ def test_parameters_with_a_default_are_not_needed(tmp_path: Path) -> None:
     ],
     ids=[
         "syntax",
+        "filter",
         "include",
         "division",
         "namespace",
