@@ -68,7 +68,8 @@ _RAW = re.compile(rf'(?:{CLASSIC_NAME.pattern})?+(?:[ \t]*+\{{(?:[^"}}]++|"(?:[^
 _TERM = re.compile(
     rf"[ \t]*+(?:({CLASSIC_LABEL.pattern})|{QUOTED})[ \t]*+(?:=[ \t]*+{QUOTED}[ \t]*+)?+(?:,[ \t]*+|(?=\}}))"
 )
-_UNSEPARATED = re.compile(rf'{CLASSIC_LABEL.pattern}={QUOTED}[ \t]*+(?=[a-zA-Z_"])')
+_UNSEPARATED = re.compile(rf"(?:{CLASSIC_LABEL.pattern}[ \t]*+=[ \t]*+{QUOTED}[ \t]*+,?+[ \t]*+)++\}}")
+"""What Prometheus takes although commas are missing."""
 
 
 class SampleLines:
@@ -230,7 +231,7 @@ def _terms(inside: str, number: int, *, commas: bool) -> Iterator[tuple[str, str
     while inside[at:end].strip(" \t"):
         match = _TERM.match(inside, at)
         if match is None:
-            refused = commas or not _UNSEPARATED.match(inside, at)
+            refused = commas or not _UNSEPARATED.fullmatch(inside, at)
             raise wrong(number, 'name="value" and a comma or the end of the labels', inside[at:], refused=refused)
         classic, quoted, value = match.groups()
         if classic is not None and value is None:

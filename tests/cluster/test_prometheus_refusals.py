@@ -116,7 +116,7 @@ def texts(now_ms: int) -> dict[str, str]:
         'a="1\\"',
     )
     labels += ('a-b="1"', '1a="1"', 'a:b="1"', '__name__="y"', '__a="y"', 'a="1",a="2"', 'a=""', 'job="z"', 'ü="1"')
-    labels += ('a="1"b="2"', ' a = "1" , b = "2" , ', '"a b"="1"', '"y"')
+    labels += ('a="1"b="2"', 'a="say "hi""', 'a="1"b', 'a="1"b="2"c=3', ' a = "1" , b = "2" , ', '"a b"="1"', '"y"')
     names = ("x-y", "x.y", "1x", "x:y", ":x", "_x", '{a="1"}', "über", '{"my metric"}', '{""}', '{"x","y"}')
     types: tuple[str, ...] = (
         "number",
