@@ -122,7 +122,7 @@ def test_so_many_values_that_look_alike_are_endless(least: int, values: tuple[st
 
 
 def test_versions_are_for_infos() -> None:
-    versions = ('{version="v1.30.1-eks-e564799"}', '{version="v1.31.0-eks-a737599"}')
+    versions = ('{version="v1.30.1-eks-e564799"}', '{version="v1.8.2-0.20260102113045-3f2c9ab17d4e"}')
     assert rules(family("x_node_info", "gauge", *versions)) == []
     assert rules(family("x_nodes", "gauge", *versions)) == ["unbounded-values"]
 
