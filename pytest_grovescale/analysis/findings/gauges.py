@@ -265,11 +265,12 @@ def _counts(seen: Observed, target: TargetHistory) -> Counts:
     for resource, lives in seen.lives.items():
         # Most objects of a kind are in the same few states.
         alike: dict[int, Counter[_State]] = {scrape: Counter() for scrape in rests}
+        numbered = bool(seen.kinds[resource].numbers)
         for life in lives:
             first = bisect_left(times, life.begun)
             last = len(times) if life.gone_at is None else bisect_left(times, life.gone_at)
             for scrape, at in zip(rests[first:last], times[first:last], strict=True):
-                alike[scrape][_state(life, at)] += 1
+                alike[scrape][_state(life, at, numbered=numbered)] += 1
         found[resource] = {scrape: counts.total() for scrape, counts in alike.items()}
         if any(READY_PATH in life.events[-1].fields for life in lives):
             found[f"ready {resource}"] = {
@@ -290,11 +291,12 @@ class _State(NamedTuple):
     numbers: tuple[tuple[str, str | int], ...]
 
 
-def _state(life: Life, at: int) -> _State:
+def _state(life: Life, at: int, *, numbered: bool) -> _State:
+    """Return the state of an object at a moment. ``numbered``: whether any of its kind has numbers."""
     event = life.event_at(at)
     fields = event.fields if event is not None else {}
     phase = fields.get(_PHASE)
-    numbers = tuple(life.numbers(at).items())
+    numbers = tuple(life.numbers(at).items()) if numbered else ()
     return _State(fields.get(READY_PATH) == "True", phase if isinstance(phase, str) else None, numbers)
 
 
