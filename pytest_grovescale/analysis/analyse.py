@@ -321,15 +321,21 @@ def _operator_start(contents: Contents) -> float | None:
 
 
 def _largest_count(contents: Contents) -> tuple[int | None, str]:
-    """Return the largest number that a milestone counts objects up to, and the resource it counts."""
+    """Return the largest number that a milestone counts objects up to, and the resource it counts.
+
+    Of several as large that of the deployment: what is prepared for it is not what is tested.
+    """
     counts = [
-        (count.n, count.watch.resource)
+        (count.n, phase.name == "deploy", count.watch.resource)
         for phase in contents.phases
         for declared in phase.declared.values()
         for count in count_leaves(declared.condition)
         if not count.name and count.n > 0
     ]
-    return max(counts) if counts else (None, "")
+    if not counts:
+        return None, ""
+    largest, _, resource = max(counts)
+    return largest, resource
 
 
 def hide(text: str) -> str:

@@ -192,9 +192,13 @@ def _change(row: BaselineRow, name: str) -> str:
     return f"{'0 %' if row.now == 0 else f'{format.three(row.now)} more than 0'} against {name}"
 
 
+_DEPLOY = "deploy"
+
+
 def main_phase(test: TestResult) -> PhaseResult:
-    """Return the phase of the tiles: the first one with a milestone, as deploy."""
-    return next((phase for phase in test.phases if phase.milestones), test.phases[0])
+    """Return the phase of the tiles: deploy, which one that prepares may precede; else the first with a milestone."""
+    awaited = [phase for phase in test.phases if phase.milestones]
+    return next((phase for phase in awaited if phase.name == _DEPLOY), [*awaited, test.phases[0]][0])
 
 
 def _ready(test: TestResult, change: Change) -> Tile | None:

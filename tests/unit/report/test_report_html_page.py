@@ -216,6 +216,11 @@ def test_the_main_figures_are_tiles_with_their_change_against_a_baseline() -> No
     assert shown.count("+100.0 % against main") == 4
 
 
+def test_the_tiles_are_of_the_deployment_and_not_of_what_is_prepared_for_it() -> None:
+    prepare = msgspec.structs.replace(DEPLOY, name="prepare", cpu=())
+    assert tile_texts(msgspec.structs.replace(PASSED, phases=(prepare, *PASSED.phases))) == tile_texts(PASSED)
+
+
 def test_what_was_not_measured_is_no_zero_on_a_tile() -> None:
     bare = msgspec.structs.replace(
         DEPLOY, milestones=(), cpu=(), api=(), audit_complete=False, missing={"cpu": "no clock", "audit": "no log"}
