@@ -14,11 +14,11 @@ No false alarm: an object that others share is a note, from two writes for each 
 on, ten times as many as most objects get. A trigger may wake each child once, and once more for half of them; it counts
 where nothing had changed in the second before it, and without what the idle twin has. An object that is touched alone
 has to do with its owners, theirs, and all below it; only what wakes ten others and three of ten counts, and not what
-the operator does at quiet times as well, or tries again. In a phase, what an operator asks for itself
-(``RequeueAfter``, up to once a second for each object) and its retries are left out, and five reconciles for each
-change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last object of all kinds is gone, each
-may be reconciled once more. CPU time is a note, in seconds with twenty changes in which nothing went, three times as
-much for each with three times the objects in each of them.
+the operator does at quiet times as well, or tries again; by reconciles that end with a RequeueAfter it is a note. In a
+phase, what an operator asks for itself (``RequeueAfter``, up to once a second for each object) and its retries are left
+out, and five reconciles for each change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last
+object of all kinds is gone, each may be reconciled once more. CPU time is a note, in seconds with twenty changes in
+which nothing went, three times as much for each with three times the objects in each of them.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ _CPU_MS = 5.0
 _WRITES_FOR_EACH = 2
 """Writes of one object for each of the workload's from which on it is written for each of them."""
 
-_OWN_TIMERS = ("requeue_after", "requeue", "error")
+_RETRIES = ("requeue", "error")
+_OWN_TIMERS = ("requeue_after", *_RETRIES)
 """Results of reconciles that the operator itself asks to be repeated."""
 
 _SETTLE_NS = 1_000_000_000
@@ -137,32 +138,37 @@ def _woken(seen: Observed) -> Iterator[Finding]:
 
 def _woken_by_one(seen: Observed) -> Iterator[Finding]:
     """Yield the touched object that woke the most objects which have nothing to do with it."""
-    worst: tuple[int, Finding] | None = None
+    worst: tuple[bool, int, Finding] | None = None
     for touch in seen.touches:
         family = {life.uid for life in seen.family(touch.life)}
-        for what, resources, count, done in [*_reconciled(seen, touch), *_requested(seen, touch)]:
+        for what, resources, count, done, timers in [*_reconciled(seen, touch), *_requested(seen, touch)]:
             there = [life for resource in resources for life in seen.lives[resource] if life.exists(touch.start)]
             own = sum(life.uid in family for life in there)
             few = len(there) < _MANY or own > len(there) / 2 or count < max(_WOKEN, _OF_ALL * len(there))
-            if few or count <= _OF_TOUCHED * own or (worst and count <= worst[0]):
+            if few or count <= _OF_TOUCHED * own or (worst and (not timers, count) <= worst[:2]):
                 continue
-            worst = (
-                count,
-                Found(
-                    id=ID,
-                    severity="waste",
-                    about=About(aspect=Aspect.AMOUNT, times=[(touch.start, touch.end)]),
-                    text=f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
-                    f" are {len(there):,} such objects, and it has to do with {own:,} of them",
-                    evidence=(f"{touch.life.name}, while nothing else changed",),
+            found = Found(
+                id=ID,
+                severity="note" if timers else "waste",
+                about=About(aspect=Aspect.AMOUNT, times=[(touch.start, touch.end)]),
+                text=f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
+                f" are {len(there):,} such objects, and it has to do with {own:,} of them",
+                evidence=(
+                    f"{touch.life.name}, while nothing else changed",
+                    *(["they end with RequeueAfter: timers that all ran out just then would look the same"] * timers),
                 ),
             )
+            worst = not timers, count, found
     if worst is not None:
-        yield worst[1]
+        yield worst[2]
 
 
-def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str]]:
-    """Yield (in words, resources, how many reconciles) for each controller after a touch, by the scrapes around it."""
+def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str, bool]]:
+    """Yield (in words, resources, how many reconciles, …) for each controller after a touch, by the scrapes around it.
+
+    Last whether those are among them that end with a RequeueAfter. A result says how a reconcile ended, not why it
+    began: where none came in quiet times, these may be of the touch, too.
+    """
     target = seen.target
     if target is None:
         return
@@ -172,22 +178,31 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
     )
     if before is None or after is None:
         return
-    for controller, count in seen.reconciles_between(before, after, lambda one: one not in _OWN_TIMERS).items():
-        if controller in seen.go_on:
-            continue
-        resources = [resource for resource in seen.lives if is_of(controller, resource)]
-        yield f"reconciles of {controller}", resources, count, "made"
+    quiet, _ = seen.quiet_reconciles
+    for timers, counted in ((False, _is_asked), (True, _is_no_retry)):
+        for controller, count in seen.reconciles_between(before, after, counted).items():
+            if controller not in seen.go_on and not (timers and quiet[controller]):
+                resources = [resource for resource in seen.lives if is_of(controller, resource)]
+                yield f"reconciles of {controller}", resources, count, "made", timers
 
 
-def _requested(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str]]:
-    """Yield (in words, resource, how many objects) that the operator read or wrote after a touch, one by one."""
+def _is_asked(result: str) -> bool:
+    return result not in _OWN_TIMERS
+
+
+def _is_no_retry(result: str) -> bool:
+    return result not in _RETRIES
+
+
+def _requested(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str, bool]]:
+    """Yield (in words, resource, how many objects, …) that the operator read or wrote after a touch, one by one."""
     asked: dict[str, set[ObjectId]] = defaultdict(set)
     for one in seen.requests_in(touch.start, touch.end):
         if one.name and (one.what, one.object) not in seen.repeated_at_quiet:
             asked[one.resource].add(one.object)
     for resource, objects in asked.items():
         if resource in seen.lives:
-            yield resource, [resource], len(objects), "made the operator ask for, or write,"
+            yield resource, [resource], len(objects), "made the operator ask for, or write,", False
 
 
 def _out_of_proportion(seen: Observed) -> Iterator[Finding]:

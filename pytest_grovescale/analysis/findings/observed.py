@@ -33,6 +33,9 @@ LEAST_IDLE_S = 2.0
 AGAIN = 3
 """Times that an object was made, or looked at while nothing changed, from which on that goes on."""
 
+_LEAST_WAIT_NS = 5_000_000_000
+"""Time from which on the operator waits for a Lease of its own, ns."""
+
 _LEAST_KNOWN_S = 1.0
 """Length of quiet times from which on they show what the operator does anyway, s."""
 
@@ -88,12 +91,15 @@ class Observed(ObservedObjects):
         """Scrapes at edges where all work was done: before the first phase, after phases that passed, at the end.
 
         Not those that an object's change came shortly before: an operator that is about to take it in is not wrong.
+        Nor is one that waits for its Lease.
         """
         if self.target is None:
             return []
         ends = {SETTLED, *(f"end:{span.phase.name}" for span in self.spans if span.phase.outcome == "passed")}
         at_rest = [scrape for scrape, edge in enumerate(self._edges) if edge in ends or scrape == self.first_scrape]
-        return [scrape for scrape in at_rest if self.still(self.target.moments[scrape].at, QUIET_NS / 1e9)]
+        still = [scrape for scrape in at_rest if self.still(self.target.moments[scrape].at, QUIET_NS / 1e9)]
+        times = [(asked.received, taken.completed) for asked, taken in self.lease_waits]
+        return [one for one in still if not any(start <= self.target.moments[one].at <= end for start, end in times)]
 
     @functools.cached_property
     def reconcile_counters(self) -> dict[str, str]:
@@ -208,6 +214,20 @@ class Observed(ObservedObjects):
             for begin, done in itertools.pairwise(marks)
             if (begin.state, done.state) == ("begin", "end")
         ]
+
+    @functools.cached_property
+    def lease_waits(self) -> list[tuple[Sent, Sent]]:
+        """The first request for its own Lease after each restart that the test asked for, and the one that took it.
+
+        Where it asked three times, for five seconds or more.
+        """
+        found = []
+        for begin, _ in self.restarts:
+            leases = [one for one in self.housekeeping if one.category == "lease" and one.received > begin]
+            number, taken = next(((number, one) for number, one in enumerate(leases) if one.changes), (0, None))
+            if taken is not None and number >= AGAIN and taken.completed - leases[0].received >= _LEAST_WAIT_NS:
+                found.append((leases[0], taken))
+        return found
 
     @functools.cached_property
     def absences(self) -> list[tuple[int, int]]:

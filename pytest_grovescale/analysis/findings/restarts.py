@@ -29,7 +29,6 @@ ID = "restarts"
 _LEAST = 3
 _ALL_BUT_ALL = 0.8
 """Share of what was made, or deleted, of a kind from which on it was replaced."""
-_LEAST_WAIT_S = 5.0
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -195,20 +194,12 @@ def _made_or_deleted(sent: list[Sent]) -> Iterator[Finding]:
 
 def _waits_for_its_lease(seen: Observed) -> Iterator[Finding]:
     """Yield how long the operator waited, after a restart that the test asked for, for the Lease of its own."""
-    for begin in (mark for mark in seen.contents.marks if mark.label == RESTART and mark.state == "begin"):
-        leases = [one for one in seen.housekeeping if one.category == "lease" and one.received > begin.at]
-        taken = next((one for one in leases if one.changes), None)
-        if taken is None:
-            continue
-        asked = [one for one in leases if one.received < taken.received]
-        waited = (taken.completed - asked[0].received) / 1e9 if asked else 0.0
-        if len(asked) >= _LEAST and waited >= _LEAST_WAIT_S:
-            yield Found(
-                id=ID,
-                severity="note",
-                about=About(aspect=Aspect.PROCESS),
-                text=f"after a restart the operator waited {waited:.0f} s for its own Lease {taken.name}: the process"
-                " before did not release it when it ended",
-                evidence=("each update of the operator stops its work for so long",),
-            )
-            return
+    for asked, taken in seen.lease_waits[:1]:
+        yield Found(
+            id=ID,
+            severity="note",
+            about=About(aspect=Aspect.PROCESS),
+            text=f"after a restart the operator waited {(taken.completed - asked.received) / 1e9:.0f} s for its own"
+            f" Lease {taken.name}: the process before did not release it when it ended",
+            evidence=("each update of the operator stops its work for so long",),
+        )

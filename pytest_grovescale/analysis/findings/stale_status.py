@@ -19,7 +19,8 @@ the first pod below the object became Ready by the API server's own order of wri
 matter. It is late where the median of five changes, each the next one after a child's, is over a second for a kind that
 the operator does not watch, and over three for others, on a machine that nothing else slowed down, by an operator that
 does not work through a queue. A new generation that a ready object observed before anything was written below it is a
-note, by the same order, three times.
+note, by the same order, three times; so is a condition, but Available, that came True after the first pods were Ready,
+and stays so until a second and a half after a new generation was observed while all pods of the one before go.
 """
 
 from __future__ import annotations
@@ -28,24 +29,20 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .evidence import BUDGETS, WANTED, Life, Window, changed_paths, condition, form, number_of
+from .evidence import BUDGETS, Life, Window, condition, form, number_of
 from .grouping import About, Aspect, Found
+from .new_generations import CACHE_LAG_NS, GENERATION, ID, READY_STATES, first_ready, of_new_generations
 from .observed import Observed
 
-ID = "stale-status"
-
-_GENERATION = ("metadata.generation", "status.observedGeneration")
 _READY_PODS, _PODS = "status.readyReplicas", "status.replicas"
 _REPLICAS = (_READY_PODS, _PODS, "status.availableReplicas")
 _LONG_S = 5.0
-_CACHE_LAG_NS = 1_500_000_000
-"""Time within which a status may be written by an older generation, from a cache that is behind, ns."""
 _SHOWN = 3
 _FOLLOWED = 5
 _LATE_S = 3.0
@@ -54,11 +51,6 @@ _UNWATCHED_S = 1.0
 _AT_WORK = 20.0
 """Requests a second of an operator that works through a queue."""
 _READY_NAME = re.compile(r"^(ready|available|running)|(?<!not)(?<!un)(Ready|Available|Running)($|[A-Z])")
-_READY_STATES = {
-    "status.conditions[type=Ready].status": "True",
-    "status.conditions[type=Available].status": "True",
-    "status.phase": "Ready",
-}
 _PHASE = "status.phase"
 _ENDED = ("Succeeded", "Failed")
 _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
@@ -106,9 +98,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
         )
     changes = _status_changes(seen)
-    yield from _unobserved(seen, {resource for resource, field in found if field == _GENERATION[1]}, changes)
+    yield from _unobserved(seen, {resource for resource, field in found if field == GENERATION[1]}, changes)
     yield from _ahead(seen)
-    yield from _observed_ahead(seen)
+    yield from of_new_generations(seen)
     yield from _behind(seen, changes)
 
 
@@ -124,18 +116,18 @@ def _unobserved(seen: Observed, known: set[str], changes: Mapping[Life, Sequence
         for life in seen.lives[resource]:
             end = life.stays_until(seen.end)
             numbers = life.numbers(end)
-            wanted, observed = (numbers.get(path) for path in _GENERATION)
+            wanted, observed = (numbers.get(path) for path in GENERATION)
             if not (isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted):
                 continue
-            changed = max(event.at for event in life.until(end) if _GENERATION[0] in event.numbers)
-            if any(changed + _CACHE_LAG_NS <= at < end for at in changes.get(life, ())):
+            changed = max(event.at for event in life.until(end) if GENERATION[0] in event.numbers)
+            if any(changed + CACHE_LAG_NS <= at < end for at in changes.get(life, ())):
                 behind.append(f"{life.name} has {observed}, and generation {wanted}")
         if len(behind) >= _SHOWN:
             yield Found(
                 id=ID,
                 severity="defect",
-                about=_of_field(seen, resource, _GENERATION[1]),
-                text=f"{_GENERATION[1]} of {len(behind):,} {resource} stays behind, although their status was written"
+                about=_of_field(seen, resource, GENERATION[1]),
+                text=f"{GENERATION[1]} of {len(behind):,} {resource} stays behind, although their status was written"
                 f" seconds after the generation: {behind[0]}",
                 evidence=tuple(behind[1:_SHOWN]),
                 check="phase.milestone(…, workload.status(observedGeneration=…))",
@@ -160,13 +152,13 @@ class _Said(NamedTuple):
 
     @property
     def says_ready(self) -> Sequence[str]:
-        return [path for path, value in self.states.items() if value == _READY_STATES[path]]
+        return [path for path, value in self.states.items() if value == READY_STATES[path]]
 
 
 @functools.lru_cache(maxsize=1024)
 def _said(numbers: Sequence[tuple[str, str | int]]) -> _Said:
     by_path = dict(numbers)
-    wanted, observed = (by_path.get(path) for path in _GENERATION)
+    wanted, observed = (by_path.get(path) for path in GENERATION)
     behind = isinstance(wanted, int) and isinstance(observed, int) and 0 < observed < wanted
     counts = {path: number for path, number in numbers if isinstance(number, int)}
     return _Said(
@@ -178,7 +170,7 @@ def _said(numbers: Sequence[tuple[str, str | int]]) -> _Said:
             if path.startswith("status.") and _READY_NAME.search(path.removeprefix("status."))
         },
         wanted=frozenset(number for path, number in counts.items() if path.startswith("spec.")),
-        states={path: by_path[path] for path in _READY_STATES if path in by_path},
+        states={path: by_path[path] for path in READY_STATES if path in by_path},
         failing=any(value == "False" for path, value in numbers if path.startswith("status.conditions")),
     )
 
@@ -222,7 +214,7 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
     for status in statuses:
         life, numbers, said = status.life, status.numbers, status.said
         if said.behind is not None:
-            wrong[_GENERATION[1]].append(f"{life.name} has {said.behind[0]}, and generation {said.behind[1]}")
+            wrong[GENERATION[1]].append(f"{life.name} has {said.behind[0]}, and generation {said.behind[1]}")
         for path, total, part, number in said.exceeded:
             wrong[path].append(f"{life.name} has {total:,}, of which {number:,} are {part}")
         for path, text in _failing_children(seen, status, window):
@@ -271,7 +263,7 @@ def _contradicts(status: _Status, window: Window) -> Iterator[tuple[str, str]]:
     if not said.states or not pods or not status.settled or any(pod.deleting(window.end) for pod in status.pods):
         return
     for path, value in said.states.items():
-        says_ready = value == _READY_STATES[path]
+        says_ready = value == READY_STATES[path]
         says_not = value in (_NOT_READY_PHASES if path == _PHASE else ("False", "Unknown"))
         if says_ready and not status.ready:
             yield path, f"{name} says {value}, and none of its {pods:,} pods is Ready"
@@ -382,7 +374,7 @@ def _ahead(seen: Observed) -> Iterator[Finding]:
             # One that is made while the workload goes has the status of the children that its namesake left.
             before = seen.workload_deleted is None or life.events[0].at < seen.workload_deleted
             became = _called_ready(life) if before else {}
-            first = _first_ready(seen, life) if became else None
+            first = first_ready(seen, life) if became else None
             for path, event in became.items():
                 if first is not None and 0 < int(event.resource_version or 0) < int(first.resource_version or 0):
                     early[path].append(((first.at - event.at) / 1e9, life.name))
@@ -400,50 +392,6 @@ def _ahead(seen: Observed) -> Iterator[Finding]:
             break
 
 
-def _observed_ahead(seen: Observed) -> Iterator[Finding]:
-    """Yield the kinds that were ready for a new generation before the operator wrote anything below for it."""
-    for resource in sorted(seen.status_written & set(seen.lives)):
-        early = [
-            (life.name, seconds)
-            for life in seen.lives[resource]
-            if life.own_updates
-            for seconds in _ready_too_soon(seen, life)
-        ]
-        if len(early) >= _SHOWN:
-            yield Found(
-                id=ID,
-                severity="note",
-                about=About(aspect=Aspect.STATE),
-                text=f"{_GENERATION[1]} of {resource} said {len(early):,} times that a new spec was observed, of"
-                f" objects that were ready, {median(seconds for _, seconds in early):.2g} s (median) before the"
-                " operator wrote the first of what it changed below: who waits for both goes on with what was before",
-                evidence=(", ".join(name for name, _ in early[:_SHOWN]),),
-            )
-
-
-def _ready_too_soon(seen: Observed, life: Life) -> Iterator[float]:
-    """Yield how long before the first write below an object it was ready for a generation, s, by the server's order."""
-    end = seen.workload_deleted or seen.end
-    changes = [event for event in life.events if _GENERATION[0] in event.numbers and event.at <= end][1:]
-    for event, after in zip_longest(changes, changes[1:]):
-        until = after.at if after is not None else life.stays_until(end)
-        wanted = event.numbers[_GENERATION[0]]
-        said = [one for one in life.between(event.at, until) if one.numbers.get(_GENERATION[1]) == wanted]
-        state = life.numbers(said[0].at) if said else {}
-        if not said or not any(state.get(path) == value for path, value in _READY_STATES.items()):
-            continue
-        below = [
-            one
-            for child in seen.below(life)
-            if child.made_by_operator
-            for one in child.between(event.at, until)
-            if one.change == "added" or changed_paths(one, WANTED)
-        ]
-        first = min(below, key=lambda one: int(one.resource_version or 0), default=None)
-        if first is not None and 0 < int(said[0].resource_version or 0) < int(first.resource_version or 0):
-            yield (first.at - said[0].at) / 1e9
-
-
 def _called_ready(life: Life) -> dict[str, ObjectSeen]:
     """Return path → the first event with which an object's status said that it is ready."""
     found: dict[str, ObjectSeen] = {}
@@ -452,18 +400,6 @@ def _called_ready(life: Life) -> dict[str, ObjectSeen]:
             return {}
         for path, value in event.numbers.items():
             counted = path in _REPLICAS and path != _PODS and isinstance(value, int) and value > 0
-            if _READY_STATES.get(path) == value or counted:
+            if READY_STATES.get(path) == value or counted:
                 found.setdefault(path, event)
     return found
-
-
-def _first_ready(seen: Observed, life: Life) -> ObjectSeen | None:
-    """Return the event with which the first pod below an object became Ready; None where that is not known."""
-    found: list[ObjectSeen] = []
-    for pod in seen.pods_below.get(life.uid, ()):
-        if (ready := pod.ready) is None:
-            continue
-        if ready.initial:
-            return None
-        found.append(ready)
-    return min(found, key=lambda event: int(event.resource_version or 0), default=None)

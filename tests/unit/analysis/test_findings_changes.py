@@ -12,7 +12,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation
-from .test_findings import DELETED, DEPLOYED, EDGES, found, ids, made, poll, scrape, seen, settled
+from .test_findings import DELETED, DEPLOYED, EDGES, N, found, ids, made, poll, scrape, seen, settled
 from .test_findings_children import APPLIED, CONFIGMAPS, all_gone, notes
 from .test_findings_objects import CLIQUES, DELETION, LEASE, clique, gone, shown, written
 
@@ -359,12 +359,15 @@ def test_what_others_changed_after_a_restart_may_be_why_the_operator_writes(othe
 
 @pytest.mark.parametrize(("waits", "noted"), [(6, True), (1, False)])
 def test_a_lease_of_its_own_that_it_waits_for(waits: int, noted: bool) -> None:
+    """What it serves until then is not what it would count."""
     sim = settled()
+    scrape(sim, "gauge", "op_pods", dict(zip(EDGES, (0.0, N, 0.0, 0.0, 0.0), strict=True)))
     for state, ms in (("begin", 7000), ("end", 7500)):
         sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
     poll(sim, 7600, 7600 + 1500 * waits, 1500, verb="get", **LEASE)
     poll(sim, 7600 + 1500 * waits, 7601 + 1500 * waits, 1500, verb="update", **LEASE)
     assert ("restarts" in {one.id for one in notes(sim)}) == noted
+    assert ("gauge" in ids(sim)) != noted
 
 
 @pytest.mark.parametrize(
@@ -447,6 +450,37 @@ def test_all_pods_of_an_object_that_go_at_once(step: int, wrong: bool) -> None:
     gone(sim)
     every = [one.text for one in analyse(sim.records()).findings if one.id == "availability"]
     assert any("at once" in one for one in every) == wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "during", "last", "noted"),
+    [
+        ("Programmed", "True", 3000, True),
+        ("Programmed", "False", 3000, False),
+        ("Programmed", "True", 500, False),  # a cache may be behind
+        ("Available", "True", 3000, False),  # as that of a Deployment
+    ],
+)
+def test_a_condition_that_holds_for_a_new_generation_while_the_one_before_runs(
+    kind: str, during: str, last: float, noted: bool
+) -> None:
+    sim = settled()
+    path = f"status.conditions[type={kind}].status"
+    status: dict[str, Any] = {**APPLIED, "user": "operator", "verb": "patch", "subresource": "status", "code": 200}
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1)
+        sim.request(240, **status, name=name)
+        shown(sim, name, 250, numbers={path: "False", "status.observedGeneration": 1})
+        for index in range(2):
+            pod(sim, f"{name}-{index}", 300, ready=900, gone_ms=CHANGED + last)
+            pod(sim, f"{name}-{index + 2}", CHANGED + 200, ready=CHANGED + 400, gone_ms=DELETED - 300)
+        shown(sim, name, 1000, numbers={path: "True"})
+        shown(sim, name, CHANGED, numbers={"metadata.generation": 2})
+        shown(sim, name, CHANGED + 100, numbers={"status.observedGeneration": 2, path: during})
+    gone(sim)
+    every = [one for one in analyse(sim.records()).findings if one.id == "stale-status"]
+    assert any("rollout" in one.text for one in every) == noted
 
 
 @pytest.mark.parametrize(("times", "generations", "wrong"), [(2, False, True), (2, True, False), (1, False, False)])

@@ -663,19 +663,31 @@ def touched(sim: Simulation, name: str, ms: float) -> None:
     sim.add(rec.Mark(at=sim.at(ms + 800), label=rec.TOUCH, state="end", detail=where))
 
 
-@pytest.mark.parametrize(("woken", "wrong"), [(1, False), (5, False), (10, True), (20, True)])
-def test_an_object_that_wakes_others_which_have_nothing_to_do_with_it(woken: int, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("woken", "result", "severity"),
+    [
+        (1, "success", None),
+        (5, "success", None),
+        (10, "success", "waste"),
+        (20, "success", "waste"),
+        (20, "requeue_after", "note"),  # so each of them may end, whatever it began with
+        (20, "error", None),
+    ],
+)
+def test_an_object_that_wakes_others_which_have_nothing_to_do_with_it(
+    woken: int, result: str, severity: str | None
+) -> None:
     sim = settled()
     for number in range(20):
         clique(sim, f"c-{number}", 200 + number, owner="uid-other")
     touched(sim, "c-0", DEPLOYED + 5000)
-    series = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    series = f'controller_runtime_reconcile_total{{controller="clique",result="{result}"}}'
     sim.scrape(DEPLOYED + 4900, {series: 40})
     sim.scrape(DEPLOYED + 5700, {series: 40 + woken})
     gone(sim)
-    amplified = [one for one in found(sim) if one.id == "reconcile-amplification"]
-    assert bool(amplified) is wrong
-    if wrong:
+    amplified = [one for one in analyse(sim.records()).findings if one.id == "reconcile-amplification"]
+    assert [one.severity for one in amplified] == ([severity] if severity else [])
+    if severity:
         assert f"{woken} reconciles of clique; there are 20" in amplified[0].text
 
 
