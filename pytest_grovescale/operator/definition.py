@@ -298,13 +298,24 @@ def _check_urls(written: OperatorFile, fail: Fail) -> None:
         )
 
 
+_VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "*")
+_SPECIAL_VERBS = ("use", "bind", "escalate", "impersonate", "approve", "sign", "attest")
+"""Verbs of rights that are no requests (Kubernetes, `Using RBAC Authorization`); a project may have its own."""
+
+
 def _check_rules(written: OperatorFile, fail: Fail) -> None:
+    """Raise for rules that the API server would refuse, and for a misspelt verb, which would grant nothing."""
     mistakes = definitions.Mistakes()
     for index, item in enumerate(written.rbac):
         if isinstance(item, PolicyRule):
             mistakes.errors += [
                 fail(("rbac", index, *keys), what, next_step)
                 for keys, what, next_step in manifests.rule(item, namespaced=False)
+            ]
+            mistakes.errors += [
+                fail(("rbac", index, "verbs", position), f"{verb!r} grants nothing", near)
+                for position, verb in enumerate(item.verbs)
+                if verb not in (*_VERBS, *_SPECIAL_VERBS) and (near := did_you_mean(verb, _VERBS))
             ]
     mistakes.demand_none()
 

@@ -61,10 +61,10 @@ def kopf_program(facts: Facts) -> Program | None:
 
 
 _COUNTER = re.compile(
-    r"""\bCounter\(\s*["'](\w*reconcil\w*)["']\s*,\s*["'][^"'\n]*["']"""
+    r"""\bCounter\(\s*["'](\w*reconcil\w*|(?:\w+_)?syncs?(?:_total)?)["']\s*,\s*["'][^"'\n]*["']"""
     r"""(?:\s*,\s*(?:labelnames\s*=\s*)?[\[(]([^\])]*)[\])])?"""
 )
-"""A counter of prometheus_client that is named after reconciles, with its labels.
+"""A counter of prometheus_client that is named after reconciles, or syncs, with its labels.
 
 One of handler calls may not grow with a trigger, which kopf does not call each handler for.
 """

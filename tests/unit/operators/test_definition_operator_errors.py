@@ -69,6 +69,7 @@ def test_good_one_is_good(tmp_path: Path) -> None:
         ("-m, sample", "{for: workers, arguments: [x]}", 2, "command[1].for"),
         ("-m, sample", "{for: defekt, arguments: [x]}", 2, "command[1].for"),
         ("    verbs:", "    verb:", 17, "rbac[0].verb"),
+        ("[list, watch]", "[list, wathc]", 17, "rbac[0].verbs[1]"),
         ("  timeout: 5s", "  ca_file: ca.crt", 11, "readiness.ca_file"),
         ("http://127.0.0.1:{metrics_port}/metrics", "http://192.0.2.1/metrics\n  token: true", 14, "metrics.token"),
         ("rbac:\n", "crds: [missing]\nrbac:\n", 14, "crds[0]"),

@@ -526,7 +526,16 @@ def test_an_own_counter_of_reconciles_is_named() -> None:
         "counter": "task_reconciles_total", "controller_label": "handler", "result_label": "result",
     }  # fmt: skip
     assert kopf(counter.replace("reconciles", "reconciled_total")).reconciles["counter"] == "task_reconciled_total"
+    assert kopf(counter.replace("task_reconciles", "syncs_total")).reconciles["counter"] == "syncs_total"
     assert kopf(counter.replace("reconciles", "handled_total")).reconciles == {}
+    assert kopf(counter.replace("reconciles", "async_calls")).reconciles == {}
+
+
+def test_metrics_of_a_port_that_nothing_names_are_a_guess() -> None:
+    served = f"{TASK}start_http_server(settings.port)\n"
+    found = started({"task.py": served, "Dockerfile": "CMD python task.py\n"})
+    assert found.metrics == ""
+    assert found.guesses["metrics"]
 
 
 def test_the_only_script_that_asks_an_api_server_is_a_guess() -> None:
