@@ -201,7 +201,8 @@ class Tail:
         if size < self._offset:
             self.lost.append(f"{self.path.name} was cut off at {size} bytes; {self._offset} had been read")
             self._offset, self._rest = 0, b""
-        while chunk := os.pread(self._fd, _CHUNK, self._offset):
+        # What is asked for is allocated: a megabyte ten times a second, if it is more than there is.
+        while chunk := os.pread(self._fd, min(_CHUNK, size - self._offset), self._offset):
             self._offset += len(chunk)
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             if self._skip and lines:
