@@ -451,7 +451,13 @@ def pytest_sessionfinish_with_result(session: pytest.Session) -> Generator[None,
     if RUN not in session.config.stash:
         return (yield)
     try:
-        return (yield)
+        done = yield
+        if session.exitstatus not in set(pytest.ExitCode):
+            # pytest shows no summary where pytest.exit() gave a code of its own.
+            reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+            if reporter is not None:
+                session.config.stash[RUN].summarise(reporter)
+        return done
     except KeyboardInterrupt:
         session.exitstatus = pytest.ExitCode.INTERRUPTED
         return None

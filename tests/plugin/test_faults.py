@@ -412,3 +412,24 @@ def test_what_a_test_does_to_its_own_run_is_named_and_ends_no_other_test(folder:
     lines = [line for line in done.stdout.splitlines() if line.startswith("E ")]
     assert "timed out" in lines[0]
     assert re.search(r"namespace \S+ (is being deleted|does not exist)", lines[1])
+
+
+EXITS = """
+import pytest
+
+
+@pytest.mark.grovescale(operator="none")
+def test_it(scale):
+    with scale.phase("ends", timeout="60s") as phase:
+        phase.wait("10ms")
+        pytest.exit("enough", 9)
+"""
+
+
+def test_a_session_that_ends_with_a_code_of_its_own_shows_what_it_has(folder: Path, shared: str) -> None:
+    """pytest itself shows no summary then."""
+    (folder / "test_it.py").write_text(EXITS, encoding="utf-8")
+    done = forked.run_pytest(["--grovescale", shared, "-p", "no:cacheprovider"], cwd=folder)
+    assert done.returncode == 9, done.stdout
+    assert f"reports/{(folder / 'reports/latest').resolve().name}" in done.stdout
+    assert [phase.outcome for phase in recorded(folder).phases] == ["failed"]
