@@ -277,17 +277,22 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
 
 
 def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:
-    """Yield a note for each time of a status that is rounded: its next step is beyond the run."""
+    """Yield a note for each time of a status that is rounded: its next step is beyond the run.
+
+    One that mostly is not was a whole minute, or hour, by chance, and seen late.
+    """
     steps: dict[str, list[int]] = defaultdict(list)
-    rounded = [(life, event) for life in lives for event in life.events if event.coarse]
-    for life, event in rounded:
-        if life.own_updates:
+    finer: Counter[str] = Counter()
+    for life in lives:
+        for event in life.events if life.own_updates else ():
             for path, step in event.coarse.items():
                 steps[path].append(step)
+            if event.difference is not None:
+                finer.update(path for path in event.difference.paths if path not in event.coarse)
     longest = max((window.seconds for window in seen.idle_windows), default=0.0)
     for path, found in sorted(steps.items()):
         step = min(found)
-        if len(found) >= _LEAST and longest < 2 * step:
+        if len(found) >= max(_LEAST, finer[path]) and longest < 2 * step:
             yield Found(
                 id=ID,
                 severity="note",

@@ -100,14 +100,19 @@ def test_writes_of_times_counters_and_orders_only(kind: rec.DifferenceKind, user
         assert "status.last" in one.text
 
 
-def test_a_rounded_time_is_a_note() -> None:
+@pytest.mark.parametrize("finer", [0, 2])
+def test_a_rounded_time_is_a_note_where_it_always_is(finer: int) -> None:
     sim = settled()
     for number in range(5):
         clique(sim, f"c-{number}", 200)
         sim.request(300, verb="patch", resource="cliques", group="a.io", namespace="t", name=f"c-{number}")
         shown(sim, f"c-{number}", 310, coarse={"status.last": 60})
+        for later in range(finer):
+            written(sim, f"c-{number}", 400 + 100 * later, "content", paths=["status.last"])
     gone(sim)
     assert ids(sim) == set()
+    notes = [each.id for one in analyse(sim.records()).findings for each in one.all]
+    assert ("wasted-writes" in notes) == (finer == 0)
 
 
 @pytest.mark.parametrize(
