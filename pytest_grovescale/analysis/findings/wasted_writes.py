@@ -282,13 +282,17 @@ def _coarse(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Findin
     One that mostly is not was a whole minute, or hour, by chance, and seen late.
     """
     steps: dict[str, list[int]] = defaultdict(list)
-    finer: Counter[str] = Counter()
-    for life in lives:
-        for event in life.events if life.own_updates else ():
-            for path, step in event.coarse.items():
-                steps[path].append(step)
-            if event.difference is not None:
-                finer.update(path for path in event.difference.paths if path not in event.coarse)
+    events = [event for life in lives if life.own_updates for event in life.events]
+    for event in events:
+        for path, step in event.coarse.items():
+            steps[path].append(step)
+    finer = Counter(
+        path
+        for event in (events if steps else ())
+        if event.difference is not None
+        for path in event.difference.paths
+        if path not in event.coarse
+    )
     longest = max((window.seconds for window in seen.idle_windows), default=0.0)
     for path, found in sorted(steps.items()):
         step = min(found)
