@@ -53,6 +53,11 @@ _BITS_OF_REAL_CHANGE = math.log2(1 / (2 * _REAL_SHARE))
 _ROUNDING = 1e-9
 
 
+_OF_GARBAGE = ("go_gc_cleanups_", "go_gc_finalizers_")
+"""What Go's runtime does as values end, of as many as the program makes of a kind: certificates, keys, files. It says
+nothing of what they are. (https://pkg.go.dev/runtime#AddCleanup)"""
+
+
 class Builtin(Protocol):
     """A family of the catalogue."""
 
@@ -93,7 +98,8 @@ def verdicts(target: TargetHistory, catalogue: Mapping[str, Builtin]) -> list[Fa
     ]
     taken = {verdict.family for verdict in collided}
     all_measures = measures(target)
-    scene = _Scene(target, [one for name, of in all_measures.items() if name in catalogue for one in of])
+    repeated = [name for name in all_measures if name in catalogue and not name.startswith(_OF_GARBAGE)]
+    scene = _Scene(target, [one for name in repeated for one in all_measures[name]])
     own = {
         family: of
         for family, of in all_measures.items()

@@ -110,6 +110,20 @@ def test_a_total_of_reconciles_is_found_with_what_to_ask_instead() -> None:
     assert found.query == f"sum by (controller) ({DONE})"
 
 
+@pytest.mark.parametrize(
+    ("runtime", "kind"),
+    [("go_gc_cleanups_executed_cleanups_total", "novel"), ("go_gc_cycles_total_gc_cycles_total", "duplicate")],
+)
+def test_what_the_runtime_cleans_up_does_not_say_what_it_was(runtime: str, kind: str) -> None:
+    """As many certificates may be issued as keys are cleaned up."""
+    own = "my_certificates_issued_total"
+    run = run_of(
+        {own: "counter", runtime: "counter"},
+        lambda m: dict.fromkeys((own, runtime), m.requests * m.requests),
+    )
+    assert verdict(run, own).kind == kind
+
+
 def test_a_slice_of_a_built_in_family_is_named_as_one_would_ask_for_it() -> None:
     run = run_of(
         {"my_requeues_total": "counter"},
