@@ -19,13 +19,15 @@ def main_findings(test: TestResult) -> list[Finding]:
 
 
 def lines(test: TestResult, most: int = MAIN) -> Iterator[Block]:
-    """Yield a line for each of the main findings, at most so many, and how many more there are."""
+    """Yield a line for each of the main findings, at most so many, and how many more, or how many notes, there are."""
     shown = main_findings(test)[:most]
     for one in shown:
         yield Item(in_words(one), TONES[one.severity])
-    if shown and len(test.findings) > len(shown):
-        rest = len(test.findings) - len(shown)
+    rest = len(test.findings) - len(shown)
+    if shown and rest:
         yield Item(f"and {rest} more finding{'s' * (rest != 1)}, with -v", "quiet")
+    elif rest and all(one.severity == "note" for one in test.findings):
+        yield Item(f"{sums(test.findings)} on the operator, with -v", "quiet")
 
 
 def in_words(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""Conditions and phases of a status that go back and forth, or whose time of transition moves without one.
+"""Conditions and phases of a status that go back and forth, whose time of transition moves without one, or never come.
 
 Who waits for ``Ready`` goes on at the first ``True``, and who alerts on ``False`` pages at the first one: a condition
 that is set before all is known, or by two parts of a reconcile in turn, is wrong in between. ``lastTransitionTime`` is
@@ -10,7 +10,8 @@ No false alarm: only kinds whose status the operator itself writes, while they a
 returns counts where neither the object's generation nor anything else of its metadata changed since it had it before,
 nor the spec of anything below it, no pod there ceased to be Ready or went, only the operator wrote it, and the test no
 object of another kind, but those that came with it; on three objects and a tenth of the kind, or three times on one. A
-time of transition counts in changes of no condition's status or type, five of them on three objects.
+time of transition counts in changes of no condition's status or type, five of them on three objects. A condition that
+never comes is a note, of all of the test's own objects of a kind, in a test whose phases pass without it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
-from .evidence import Life, Sent, number_of, shown
+from .evidence import Life, Sent, condition, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -32,6 +33,10 @@ _ON_ONE = 3
 _LEAST = 5
 _STATES = ("status.phase", "status.state")
 _LIST = "status.conditions"
+_WANTED = frozenset(
+    map(condition, ("Ready", "Available", "Accepted", "Bound", "Established", "Healthy", "Programmed", "Synced"))
+)
+"""Conditions that are True of an object that is as it should be."""
 _MOVED = f"{_LIST}[].lastTransitionTime"
 _TRANSITION = frozenset({_LIST, f"{_LIST}[]", f"{_LIST}[].status", f"{_LIST}[].type", "status"})
 _PATHS = 8
@@ -47,6 +52,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _flapping(seen, resource, lives)
         yield from _moved(seen, resource, lives)
         yield from _falling(seen, resource, lives)
+        yield from _never_true(seen, resource)
 
 
 def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
@@ -186,6 +192,32 @@ def _went(seen: Observed, kind: str, start: int, end: int) -> bool:
         one.resource == kind and not one.created and one.user != seen.operator
         for one in seen.changes.between(start, end)
     )
+
+
+def _never_true(seen: Observed, resource: str) -> Iterator[Finding]:
+    """Yield what none of the test's own objects of a kind ever became, although the test passes."""
+    paths = _WANTED.intersection(seen.kinds[resource].numbers)
+    if not paths or any(span.phase.outcome != "passed" for span in seen.spans):
+        return
+    own = [
+        life
+        for life in seen.lives[resource]
+        if life.own_updates and any(one.created and one.user == seen.harness for one in life.writes)
+    ]
+    for path in sorted(paths):
+        said = [{str(event.numbers[path]) for event in life.events if path in event.numbers} for life in own]
+        if len(own) >= _OBJECTS and all(values and "True" not in values for values in said):
+            kind = path.partition("=")[2].partition("]")[0]
+            yield Found(
+                id=ID,
+                severity="note",
+                about=_of(seen, own, path),
+                text=f"{path} was never True of all {len(own):,} {resource} that the test made: what they need may not"
+                " be there, and no milestone waits for it",
+                evidence=(shown(own[0].object),),
+                check=f'phase.milestone(…, workload.status(conditions={{"{kind}": "True"}}))',
+            )
+            return
 
 
 def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:

@@ -629,6 +629,29 @@ def test_an_object_that_is_ready_while_its_child_has_failed(said: str, state: st
     assert ("stale-status" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(
+    ("kind", "later", "objects", "noted"),
+    [
+        ("Ready", "False", 3, True),
+        ("Ready", "True", 3, False),
+        # Of a mistake, or a pause, False is as it should be.
+        ("Degraded", "False", 3, False),
+        ("Ready", "False", 2, False),
+    ],
+)
+def test_what_all_objects_never_became_is_a_note(kind: str, later: str, objects: int, noted: bool) -> None:
+    sim = settled()
+    status: dict[str, Any] = {**APPLIED, "user": "operator", "verb": "patch", "subresource": "status", "code": 200}
+    for number in range(objects):
+        name = f"c-{number}"
+        applied(sim, name, **{f"status.conditions[type={kind}].status": "False"})
+        sim.request(180, **status, name=name)
+        shown(sim, name, 400 + number, numbers={f"status.conditions[type={kind}].status": later if number else "False"})
+    gone(sim)
+    every = [each for one in analyse(sim.records()).findings for each in one.all if each.id == "conditions"]
+    assert [one.severity for one in every if "never" in one.text] == (["note"] if noted else [])
+
+
 @pytest.mark.parametrize(("lost", "wrong"), [(True, True), (False, False)])
 def test_a_number_of_ready_pods_that_was_right_once(lost: bool, wrong: bool) -> None:
     """Two times in which nothing changes; before the second, a pod of each object is lost."""

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.phase_result import MilestoneResult, PhaseResult
-from pytest_grovescale.analysis.result import CheckResult, Evidence, Finding, StackGroup, TestResult
+from pytest_grovescale.analysis.result import CheckResult, Evidence, Finding, Severity, StackGroup, TestResult
 from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.run_report import render_line, render_summary, render_test, render_warnings
 from pytest_grovescale.report.traffic_table import dominating
@@ -271,3 +271,21 @@ def test_a_resource_that_dominates_a_verb_is_named() -> None:
     assert all(f"deploy, {line}\n" in text for line in named)
     page = render_run(msgspec.structs.replace(RESULT, tests=(msgspec.structs.replace(TEST, phases=(phase,)),)))
     assert all(f"<li>deploy, {line}</li>" in page for line in named)
+
+
+@pytest.mark.parametrize(
+    ("severities", "shown"),
+    [
+        (("defect", "note"), ["defect: text 0 (rule-0)", "and 1 more finding, with -v"]),
+        (("note", "note"), ["2 notes on the operator, with -v"]),
+        ((), []),
+    ],
+)
+def test_notes_are_counted_where_there_is_nothing_worse(severities: tuple[Severity, ...], shown: list[str]) -> None:
+    found = tuple(
+        Finding(id=f"rule-{number}", severity=severity, text=f"text {number}")
+        for number, severity in enumerate(severities)
+    )
+    lines = render_summary(msgspec.structs.replace(PASSED, findings=found), width=200).splitlines()
+    said = [line.removeprefix("- ") for line in lines if "rule-" in line or "-v" in line]
+    assert said == shown
