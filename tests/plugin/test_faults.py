@@ -327,7 +327,9 @@ def test_what_was_not_deleted_in_its_phase_is_not_waited_for_again_on_a_cluster_
 
 ITS_OWN = """
 import os
+import signal
 import sys
+import time
 
 import pytest
 
@@ -383,6 +385,17 @@ def test_crd(scale):
     scale.run(deleted())
 
 
+@pytest.mark.grovescale(operator="reference")
+def test_operator(scale):
+    with scale.phase("dies") as dies:
+        dies.hold("0.1s")
+        process = scale.cluster.processes()[scale.operator.process]
+        os.kill(process.pid, signal.SIGKILL)
+        while scale.cluster.processes()[scale.operator.process].running:
+            time.sleep(0.05)
+    raise AssertionError("the phase passed without its operator")
+
+
 CRD = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
@@ -400,13 +413,14 @@ CRD = {
 
 
 def test_what_a_test_does_to_its_own_run_is_named_and_ends_no_other_test(folder: Path, shared: str) -> None:
-    """Copies that it forks, its namespace, the definition of its objects."""
+    """Copies that it forks, its namespace, the definition of its objects, its operator."""
     (folder / "test_it.py").write_text(ITS_OWN, encoding="utf-8")
     thing = "apiVersion: faults.example.com/v1\nkind: Thing\nmetadata: {name: a, namespace: '{{ namespace }}'}\n"
     (folder / "thing.yaml").write_text(thing, encoding="utf-8")
     done = forked.run_pytest(["--grovescale", shared, "-s", "-p", "no:cacheprovider", "-rA"], cwd=folder)
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
-    assert "1 failed, 2 passed" in done.stdout, done.stdout
+    assert "2 failed, 2 passed" in done.stdout, done.stdout
+    assert re.search(r"the operator was killed .* in phase 'dies'", done.stdout), done.stdout
     assert "ValueError: in the copy" in done.stdout
     # The cause comes right behind what happened, before the objects that were waited for.
     lines = [line for line in done.stdout.splitlines() if line.startswith("E ")]
