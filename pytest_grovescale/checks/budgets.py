@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from ..analysis.findings import RULES, may_have_findings
+from ..analysis.findings import COUNTING, RULES, may_have_findings
 from ..analysis.findings.grouping import by_severity, joined
 from ..analysis.result import CheckResult, Finding, Severity, TestResult
 from ..definitions import Mistakes, load, where
@@ -249,15 +249,16 @@ def refuse_unknown_rules(definition: Path, findings: Mapping[str, str]) -> None:
 def with_defaults(
     test: TestResult, judge: Callable[[Check], CheckResult], severity_of: Callable[[Check], Severity | None]
 ) -> TestResult:
-    """Return a test's result with the findings of the default checks, and without those that a declared check made.
+    """Return a test's result with the findings of the default checks, and without what a declared check says already.
 
+    What a failed check counts is not counted again by a rule; what names its cause stays.
     ``judge`` gives a check's verdict on this test, ``severity_of`` how severe a failure is, None for the usual.
     """
     if not may_have_findings(test):
         return test
     declared = {_name(check.check) for check in test.checks}
     failed = {_name(check.check) for check in test.checks if check.verdict in ("fail", "not enforced")}
-    found = [one for one in test.findings if _name(one.check) not in failed]
+    found = [one for one in test.findings if one.id not in COUNTING or _name(one.check) not in failed]
     for check, severity in _DEFAULTS:
         if tag_of(check) not in declared and _id(check) not in test.findings_off:
             judged = judge(check)

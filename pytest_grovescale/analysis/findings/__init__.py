@@ -109,6 +109,9 @@ _OF_COST = (
 """Rules of work without effect: what an operator repeats because of injected faults is none, and they look at phases
 without any; `fault_recovery` judges the others."""
 
+COUNTING = frozenset(module.ID for module in (idle_work, noop_work, amplification))
+"""Rules that say how much there was, as a check of the same does, and not why."""
+
 RULES: Mapping[str, Rule] = MappingProxyType({module.ID: module.findings for module in _MODULES})
 """Id → rule, of all that there are."""
 

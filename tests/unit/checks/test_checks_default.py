@@ -39,15 +39,14 @@ def test_a_declared_check_speaks_for_itself(verdict: str) -> None:
     assert judged(msgspec.structs.replace(RUN, checks=(declared,)), "counter_resets") == []
 
 
-def test_what_a_failed_check_says_is_not_said_again() -> None:
-    found = Finding(id="noop-work", severity="waste", text="…", check="noop_writes(max=0)")
+@pytest.mark.parametrize(("rule", "again"), [("noop-work", False), ("growing-objects", True)])
+def test_what_a_failed_check_counts_is_not_counted_again_and_its_cause_stays(rule: str, again: bool) -> None:
+    found = Finding(id=rule, severity="waste", text="…", check="noop_writes(max=0)")
     test = msgspec.structs.replace(RUN, findings=(found,))
     failed = CheckResult(check="noop_writes(max=0)", verdict="fail", text="…")
-    assert judged(test) == ["noop-work"]
-    assert judged(msgspec.structs.replace(test, checks=(failed,))) == []
-    assert judged(msgspec.structs.replace(test, checks=(msgspec.structs.replace(failed, verdict="pass"),))) == [
-        "noop-work"
-    ]
+    assert judged(test) == [rule]
+    assert judged(msgspec.structs.replace(test, checks=(failed,))) == [rule] * again
+    assert judged(msgspec.structs.replace(test, checks=(msgspec.structs.replace(failed, verdict="pass"),))) == [rule]
 
 
 @pytest.mark.parametrize(
