@@ -39,6 +39,7 @@ from .observed import AGAIN, Observed
 ID = "churn"
 
 _LEAST = 5
+_SEVERAL = 3
 _SHARE = 0.1
 _SHARE_OF_SURPLUS = 0.05
 _SHOWN = 3
@@ -139,7 +140,8 @@ def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:
                     again.setdefault(owner.resource, []).append(life)
             known[place] = life
         for of, found in again.items():
-            if len(found) < _LEAST:
+            # One object again and again is the race of a single owner.
+            if len(found) < _LEAST or len({life.object for life in found}) < _SEVERAL:
                 continue
             yield Found(
                 id=ID,

@@ -7,9 +7,9 @@ reconcile costs CPU to write, and a log store to keep.
 
 No false alarm: what counts as a panic is how runtimes report one, not the word, and of other exceptions three stacks
 have to be there; errors that pass by themselves (conflicts, objects that exist already or no longer) are left out, and
-one error has to repeat twenty times and be as many as a tenth of the reconciles; a log is too long from two kilobytes,
-or ten lines, for each reconcile and object on. Where the test put faults in the operator's way, panics alone count: the
-others may be its word on them.
+one error has to repeat twenty times and be as many as a tenth of the reconciles, and of the objects; a log is too long
+from two kilobytes, or ten lines, for each reconcile and object on. Where the test put faults in the operator's way,
+panics alone count: the others may be its word on them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if seen.faults.windows:
         return
     done = seen.reconciled
-    if (errors := marks.get(ERRORS)) is not None and errors.count >= max(_LEAST_ERRORS, _SHARE * done):
+    work = max(done, seen.objects)
+    if (errors := marks.get(ERRORS)) is not None and errors.count >= max(_LEAST_ERRORS, _SHARE * work):
         yield Found(
             id=ID,
             severity="waste",
@@ -69,7 +70,6 @@ def findings(seen: Observed) -> Iterator[Finding]:
         )
     size = marks.get(BYTES)
     lines = marks[LINES].count if LINES in marks else 0
-    work = max(done, seen.objects)
     too_long = size is not None and (size.count >= _BYTES_EACH * work or lines >= _LINES_EACH * work)
     if size is not None and too_long and size.count >= _LEAST_BYTES:
         kilobytes = f"{size.count / 1024 / done:.2g} KiB" if done else ""

@@ -207,6 +207,11 @@ class Series(_Positional, tag="series", frozen=True, kw_only=True):
         )
 
 
+_OF_EACH = 0.1
+"""Series for each object from which on they are of the objects, although no label names one. A histogram has a dozen
+for a label's value that comes once."""
+
+
 class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
     """How many series each further object brings: the slopes of all families that grow with the objects, added up.
 
@@ -224,14 +229,18 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
     def severity(self, run: Run) -> Severity | None:
         """Return ``note`` for a series of each of the user's own objects that goes with it: of those there are few.
 
-        One of each object that is made for them, as of each pod, is one too many also while the object is there.
+        One of each object that is made for them, as of each pod, is one too many also while the object is there. Few
+        series for many objects, none of which a label names, are a note, too: a label had another value meanwhile.
         """
         metrics = run.metrics()
+        grown = self._growth(run).sure
+        if all(not row.of_objects and row.slope < _OF_EACH for row in grown):
+            return "note"
         counts = series_by_family(metrics.target(self.target))
         bounded_by_owners = all(
             counts[row.family][-1] <= counts[row.family][0]
             and not any(metrics.objects.owned(label.fresh) for label in row.labels)
-            for row in self._growth(run).sure
+            for row in grown
         )
         return "note" if bounded_by_owners else None
 

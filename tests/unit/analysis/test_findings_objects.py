@@ -787,6 +787,31 @@ def test_requests_for_objects_that_are_gone(polled: bool, wrong: bool) -> None:
     assert ("initial-state" in ids(sim)) is wrong
 
 
+@pytest.mark.parametrize(("children", "wrong"), [(1, False), (3, True)])
+def test_one_child_that_is_made_again_and_again_is_the_race_of_one_owner(children: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "p", 200, owner="")
+    for number in range(children):
+        clique(sim, f"k-{number}", 300, owner="uid-p")
+    shown(sim, "p", IDLE + 100, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}, resource_version="500")
+    watch = sim.watch_ids[CLIQUES]
+    for turn in range(6):
+        for number in range(children):
+            name, at = f"k-{number}", IDLE + 200 + 40 * turn
+            uid = f"uid-{name}" if not turn else f"uid-{name}-{turn}"
+            of: dict[str, Any] = {"watch": watch, "name": name, "namespace": "t", "owner": "uid-p"}
+            version = str(600 + 2 * turn)
+            sim.add(rec.ObjectSeen(at=sim.at(at), change="deleted", uid=uid, resource_version=version, **of))
+            sim.request(at + 10, verb="create", resource="cliques", group="a.io", namespace="t", name=name, code=201)
+            again: dict[str, Any] = {"uid": f"uid-{name}-{turn + 1}", "resource_version": f"{601 + 2 * turn}"}
+            sim.add(rec.ObjectSeen(at=sim.at(at + 20), change="added", **again, **of))
+    for number in range(children):
+        of = {"watch": watch, "name": f"k-{number}", "namespace": "t", "owner": "uid-p", "uid": f"uid-k-{number}-6"}
+        sim.add(rec.ObjectSeen(at=sim.at(DELETED - 600), change="deleted", **of))
+    shown(sim, "p", DELETED - 500, "deleted")
+    assert any("were being deleted" in one.text for one in found(sim)) is wrong
+
+
 @pytest.mark.parametrize(
     ("asked", "went", "after", "wrong"),
     [

@@ -94,6 +94,20 @@ def test_a_series_of_each_of_the_users_objects_that_goes_with_it_is_a_note() -> 
     assert severity("pod", ["web-0-0", "web-0-1", "web-1-0"], []) is None
 
 
+def test_few_series_for_many_objects_that_no_label_names_are_a_note() -> None:
+    def severity(each: int) -> Severity | None:
+        endpoint = Endpoint(families=(READY,))
+        counts = [0, 100, 200, 300, 400, 500]
+        for second, count in enumerate(counts):
+            endpoint.answers(2 * second, dict.fromkeys(of_ids(1 + count // each), 1.0))
+        objects = pods({2 * second: [f"web-{pod}" for pod in range(count)] for second, count in enumerate(counts)})
+        assert judged(SeriesGrowth(), endpoint, objects=objects).verdict == "fail"
+        return SeriesGrowth().severity(scraped_run(endpoint, objects=objects))
+
+    assert severity(100) == "note"
+    assert severity(2) is None
+
+
 def test_growth_by_other_values_needs_numbers_enough(snapshot: SnapshotAssertion) -> None:
     counts = [0, 10, 20, 30, 40, 50]
     assert deployed(counts, [of_ids(1 + count) for count in counts]).verdict == "fail"
