@@ -76,8 +76,11 @@ _ERROR = re.compile(
     r"|(?-i:\b[A-Z]\w*(Error|Exception)\b[:(])",
     re.IGNORECASE,
 )
-_PASSING = re.compile(r"the object has been modified|context canceled|AlreadyExists|already exists|not found|NotFound")
-"""Errors that a sound controller logs under load, and mends by its next try."""
+_PASSING = re.compile(
+    r"the object has been modified|context canceled|AlreadyExists|already exists|not found|NotFound|is not as new as"
+)
+"""Errors that a sound controller logs under load, and mends by its next try; the last, as Kubernetes' own controllers
+say that their cache is behind what they wrote."""
 
 _CONFLICT = "the object has been modified"
 

@@ -90,6 +90,7 @@ def test_panics_stacks_and_errors_that_repeat(tmp_path: Path) -> None:
         '  File "a.py", line 3',
         *(f'{{"level":"error","msg":"lookup of web-{number} failed"}}' for number in range(5)),
         '{"level":"error","msg":"the object has been modified"}',
+        *(f'E0101 12:00:00.1 1 a.go:7] "Error" err="read version: {v} is not as new as {v + 9}"' for v in range(9)),
         "level=error something else",
         "I0101 errors are counted",
     ]
