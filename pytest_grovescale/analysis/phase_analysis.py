@@ -29,7 +29,7 @@ from .reconciles import counts_none, reconciles_of_phase
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR
 
-MAX_RIGHTS = 3
+_MAX_RIGHTS = 3
 """Missing rights that a message names."""
 
 
@@ -128,8 +128,12 @@ def _message(phase: PhaseSpan, rights: Sequence[str]) -> str:
     if phase.ended is None:
         return ""
     is_cause = rights and phase.ended.outcome == "timeout"
-    cause = f"the operator has no right to {', '.join(rights[:MAX_RIGHTS])}: " if is_cause else ""
-    return cause + phase.ended.message
+    return f"{no_right(rights)}: {phase.ended.message}" if is_cause else phase.ended.message
+
+
+def no_right(rights: Sequence[str]) -> str:
+    """Return which rights the operator lacks, the first few; ``rights``: one or more, as of `missing_rights`."""
+    return f"the operator has no right to {', '.join(rights[:_MAX_RIGHTS])}"
 
 
 def series_of(phase: PhaseSpan) -> int | None:

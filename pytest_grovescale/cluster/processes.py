@@ -13,9 +13,9 @@ import msgspec
 from .. import procfs
 
 MARK = "GROVESCALE_CLUSTER_DIRECTORY"
+"""Environment variable of all processes that a supervisor starts, so that survivors can be found."""
 NAME_MARK = "GROVESCALE_PROCESS"
 """Variable with the name of a supervised process, which its children inherit, whichever session they are in."""
-"""Environment variable of all processes that a supervisor starts, so that survivors can be found."""
 
 
 STOPPED_S = 5.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self, get_args
 from .. import durations
 from ..analysis import figures
 from ..analysis.contention import WAIT_QUIET
-from ..analysis.phase_analysis import MAX_RIGHTS
+from ..analysis.phase_analysis import no_right
 from ..analysis.phase_result import PhaseResult
 from ..errors import ClusterError, GrovescaleError, NotMeasuredError, PhaseError, UsageError
 from ..recording import protocol
@@ -275,7 +275,7 @@ class RunningPhase:
         self._explained = True
         stall = f"{self.name}: no change for {durations.rough(stalled)}"
         if rights := self._test.phase_result(self.name).missing_rights:
-            self._test.progress.say(f"{stall}: the operator has no right to {', '.join(rights[:MAX_RIGHTS])}")
+            self._test.progress.say(f"{stall}: {no_right(rights)}")
         by_milestone = {late.milestone: late for late in reversed(self._test.recorder.explain())}
         for late in by_milestone.values():
             self._test.progress.say(f"{stall}: {figures.late_text(late)}")

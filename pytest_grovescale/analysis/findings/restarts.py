@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
 
 from ...recording.records import ObjectSeen
 from ..result import OPERATOR, Finding
@@ -63,26 +62,23 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
     """Yield what the operator changed after a restart that the test asked for, before the test changed anything."""
     if not seen.operator or not seen.log_whole:
         return
-    marks = [mark for mark in seen.contents.marks if mark.label == RESTART]
-    for begin, done in pairwise(marks):
-        if begin.state != "begin" or done.state != "end":
-            continue
+    for begin, done in seen.restarts:
         # Other controllers go on from what the operator writes.
-        asked = [one.received for one in seen.by_harness(begin.at, seen.end)]
-        asked += [at for at in seen.workload_changes if at > done.at]
+        asked = [one.received for one in seen.by_harness(begin, seen.end)]
+        asked += [at for at in seen.workload_changes if at > done]
         end = min(asked, default=seen.end)
-        sent = [one for one in seen.requests_in(begin.at, end) if one.changes]
-        yield from _managers(seen, sent, begin.at, end)
-        if not sent or not seen.still(begin.at, QUIET_NS / 1e9):
+        sent = [one for one in seen.requests_in(begin, end) if one.changes]
+        yield from _managers(seen, sent, begin, end)
+        if not sent or not seen.still(begin, QUIET_NS / 1e9):
             continue
-        if _others_changed(seen, begin.at, min(one.received for one in sent)):
+        if _others_changed(seen, begin, min(one.received for one in sent)):
             continue
         yield from _made_or_deleted(sent)
-        changed = _changed(seen, sent, begin.at, end)
+        changed = _changed(seen, sent, begin, end)
         resource = max(changed, key=lambda of: len(changed[of]), default="")
         if len(changed.get(resource, ())) < _LEAST:
             continue
-        pods = sum(begin.at < pod.begun < end for pod in seen.lives.get("pods", ()))
+        pods = sum(begin < pod.begun < end for pod in seen.lives.get("pods", ()))
         paths = Counter(path for of_one in changed[resource] for path in of_one)
         path = max((count, path) for path, count in paths.items())[1]
         yield Found(

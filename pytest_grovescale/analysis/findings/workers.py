@@ -100,10 +100,7 @@ def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
 
 def _held_by_noops(seen: Observed) -> Iterator[Finding]:
     """Yield the controller whose no-op reconciles hold their worker for long, while they neither ask nor run."""
-    for span in seen.spans:
-        cpu = span.cpu(OPERATOR)
-        if not span.triggers or cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
-            continue
+    for span, cpu in _triggered(seen):
         for row in span.phase.workers:
             reconciles = sum(one.count for one in span.phase.reconciles if one.controller == row.controller)
             held = _held(seen, span, cpu, (row.busy_workers or 0.0) * span.phase.seconds)
@@ -125,11 +122,8 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
 def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
     """Yield the same by a histogram of the operator's own of how long its reconciles take."""
     target = seen.target
-    for span in seen.spans:
-        cpu = span.cpu(OPERATOR)
+    for span, cpu in _triggered(seen):
         edges = seen.scrapes_of(span)
-        if not span.triggers or cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
-            continue
         if target is None or edges is None:
             continue
         grown: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -155,6 +149,13 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
                     check=f'no_blocked_workers(phase="{span.phase.name}")',
                 )
                 return
+
+
+def _triggered(seen: Observed) -> Iterator[tuple[Span, CpuResult]]:
+    """Yield the phases with triggers, and the operator's CPU time there, in which all that it asked is known."""
+    for span in seen.spans if seen.log_whole and seen.operator else ():
+        if span.triggers and (cpu := span.cpu(OPERATOR)) is not None and not rate_limited(span):
+            yield span, cpu
 
 
 def _held(seen: Observed, span: Span, cpu: CpuResult, busy_s: float) -> float:
