@@ -349,7 +349,7 @@ def _of_value(what: str, node: yaml.Node | None, type: Any, keys: Keys) -> tuple
     if "array" in expected and scalar:
         return text, f"Write it as a list: [{', '.join(scalar.split())}]."
     if "object" in expected:
-        names = [field.encode_name for one in _structs_at(type, keys) for field in msgspec.structs.fields(one)]
+        names = _field_names(type, keys)
         return text, f"Write it as {{{names[0] if names else 'name'}: …}}."
     return text, f"Write {wanted} here."
 
@@ -456,8 +456,16 @@ def _mark_at(node: yaml.Node | None, keys: Keys) -> Any:
 
 
 def _near(name: str, type: Any, keys: Keys) -> str:
-    names = [field.encode_name for struct in _structs_at(type, keys) for field in msgspec.structs.fields(struct)]
-    return with_all(name, names, what="Possible here")
+    return with_all(name, _field_names(type, keys), what="Possible here")
+
+
+def _field_names(type: Any, keys: Keys) -> list[str]:
+    """Return the fields that are valid at a place: of each struct its own, then those that it shares with others."""
+    return [
+        field.encode_name
+        for struct in _structs_at(type, keys)
+        for field in sorted(msgspec.structs.fields(struct), key=lambda field: field.name not in struct.__annotations__)
+    ]
 
 
 def _fields_text(*structs: Any, without: Collection[str] = ()) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import gc
 import os
 import resource
@@ -76,7 +77,8 @@ async def _serve(connection: socket.socket) -> RecorderConfig | None:
 
 def _listen_for_the_end(ending: _Ending, controller: int) -> None:
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, ending.because, "interrupted")
+    ended = functools.partial(ending.because, "interrupted", message="SIGTERM ended the recorder")
+    loop.add_signal_handler(signal.SIGTERM, ended)
     # A child left behind by the harness may hold its end of the socket open: the harness' own exit counts too.
     try:
         pidfd = os.pidfd_open(controller)

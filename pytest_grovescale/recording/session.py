@@ -45,7 +45,7 @@ Reason = Literal["stopped", "controller-gone", "interrupted", "failed"]
 _INTERRUPTIONS: dict[Reason, str] = {
     "stopped": "the recording was stopped in the middle of it",
     "controller-gone": "the test process is gone",
-    "interrupted": "the recorder was ended",
+    "interrupted": "the run was interrupted",
     "failed": "the recorder failed",
 }
 
@@ -151,7 +151,7 @@ class Session:
         await self.followed.close()
         await self.blocked.close()
         self.ledger.tick()
-        self.phases.interrupt(_INTERRUPTIONS[reason])
+        self.phases.interrupt(message if reason == "interrupted" and message else _INTERRUPTIONS[reason])
         await self.captures.close()
         self.roster.read()
         if self.audit is not None:

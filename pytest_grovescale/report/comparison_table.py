@@ -54,15 +54,22 @@ class Row(NamedTuple):
 
 
 def rows(comparisons: Sequence[Comparison], kinds: Iterable[str]) -> list[Row]:
-    """Return the rows of some kinds of metrics. Of a metric in several comparisons, the gated one, or the first."""
+    """Return the rows of some kinds of metrics. Of a metric in several comparisons, the gated one, or the first.
+
+    A metric that is not gated and 0 in both has no row: it decides nothing, and there are dozens.
+    """
     found: dict[str, MetricComparison] = {}
     for comparison in comparisons:
         for metric in comparison.metrics:
             if metric.key not in found or (metric.gated and not found[metric.key].gated):
                 found[metric.key] = metric
     wanted = list(kinds)
-    chosen = [metric for metric in found.values() if metric.key.partition(":")[0] in wanted]
+    chosen = [metric for metric in found.values() if _kind(metric.key) in wanted and not _always_zero(metric)]
     return [_row(metric) for metric in sorted(chosen, key=lambda m: (_phase_order(m.key), wanted.index(_kind(m.key))))]
+
+
+def _always_zero(metric: MetricComparison) -> bool:
+    return not metric.gated and metric.a == metric.b == metric.difference == 0
 
 
 class Section(NamedTuple):

@@ -43,7 +43,8 @@ _EVIDENCE_LINES = 30
 
 def render_line(test: TestResult) -> str:
     """Return one line: the verdict, the test, and the first reason."""
-    reasons = [] if summary.foremost_disruption(test) else summary.reasons(test)
+    stands = test.verdict == "error" or summary.foremost_disruption(test)
+    reasons = [] if stands else summary.reasons(test)
     because = next(iter(reasons), "") or summary.verdict_line(test).partition(": ")[2]
     return plain(f"{test.verdict.upper()} {test.test}" + (f" - {because}" if because else ""))
 

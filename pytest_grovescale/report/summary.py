@@ -6,11 +6,11 @@ Terminal, Markdown and page all show these sentences, in this order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..analysis import contention, figures
 from ..analysis.idle_baseline import over_idle
-from ..analysis.phase_result import CpuResult, IncidentResult, PhaseResult
+from ..analysis.phase_result import CpuResult, DisruptionKind, IncidentResult, PhaseResult
 from ..analysis.result import WHOLE_PHASE, CheckResult, Scalar, TestResult
 from ..checks.check import headline
 from ..errors import NotMeasuredError
@@ -114,9 +114,13 @@ def verdict_line(test: TestResult) -> str:
 def foremost_disruption(test: TestResult) -> str:
     """Return the disruption that may have caused the verdict; empty without one.
 
-    A check that failed all the same does not depend on any.
+    A check that failed all the same does not depend on any. Of a test that ended by an error, components that did not
+    come back are its effect: they end with their cluster, and its supervisor starts others again.
     """
-    return "" if test.verdict == "passed" or _failed(test) else next(iter(disruptions(test)), "")
+    if test.verdict == "passed" or _failed(test):
+        return ""
+    effects: tuple[DisruptionKind, ...] = ("component-exit",) if test.error else ()
+    return next(iter(disruptions(test, without=effects)), "")
 
 
 def _failed(test: TestResult) -> list[str]:
@@ -128,12 +132,12 @@ def _check(check: CheckResult) -> str:
     return headline(check) + (f" ({check.source})" if check.source else "")
 
 
-def disruptions(test: TestResult) -> list[str]:
+def disruptions(test: TestResult, *, without: Collection[DisruptionKind] = ()) -> list[str]:
     """Return the disruptions of the measurement by phase; those that affect only some of its figures come last.
 
-    ``kube-apiserver was restarted 4.2 s into steady-state.``
+    ``kube-apiserver was restarted 4.2 s into steady-state.`` ``without``: kinds to leave out.
     """
-    found = [disruption for phase in test.phases for disruption in phase.disruptions]
+    found = [one for phase in test.phases for one in phase.disruptions if one.kind not in without]
     ordered = sorted(found, key=lambda disruption: disruption.kind not in WHOLE_PHASE)
     return list(dict.fromkeys(_sentence(one.text) for one in ordered))
 
@@ -185,7 +189,8 @@ def reasons(test: TestResult) -> list[str]:
     """
     found = _failed(test)
     if test.verdict != "passed":
-        found += disruptions(test)[bool(foremost_disruption(test)) :]
+        first = foremost_disruption(test)
+        found += [one for one in disruptions(test) if one != first]
     found += [f"inconclusive: {_check(check)}" for check in test.checks if check.verdict == "inconclusive"]
     messages = [
         phase.message.strip().partition("\n")[0] or f"{phase.name}: {phase.outcome} after {seconds(phase.seconds)}"

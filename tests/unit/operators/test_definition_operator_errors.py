@@ -51,6 +51,7 @@ def test_good_one_is_good(tmp_path: Path) -> None:
         ("name: sample", "name: Sample_1", 1, "name"),
         ("name: sample\n", "", 1, "name"),
         ("metrics:\n", "metricks:\n", 12, "metricks"),
+        ("metrics:\n  url: http://127.0.0.1:{metrics_port}/metrics", "metrics: [a]", 12, "metrics"),
         ("  timeout: 5s", "  timeot: 5s", 11, "readiness.timeot"),
         ("  timeout: 5s", "  timeout: soon", 11, "readiness.timeout"),
         ("  timeout: 5s", "  log: started", 9, "readiness"),

@@ -221,6 +221,12 @@ def test_counts_that_never_vary_have_no_interval() -> None:
     assert (requests.a, requests.b, requests.change, requests.interval) == ("6,000", "6,000", "0 %", "always so")
 
 
+def test_what_is_zero_in_both_has_a_row_only_where_it_is_gated() -> None:
+    found = compare(NOOP, pairs({**BASE, "noop_requests": 0.0}))
+    assert {metric.key for metric in found.metrics} >= {"noop_writes", "noop_requests"}
+    assert {row.metric.key for row in rows([found], [*BASE, "noop_requests"])} == {*BASE}
+
+
 def test_what_was_not_measured_is_no_figure(snapshot: SnapshotAssertion) -> None:
     found = compare(msgspec.structs.replace(NOOP, gated=("noop_cpu", "api:deploy")), pairs(BASE))
     [row] = rows([found], ["api"])

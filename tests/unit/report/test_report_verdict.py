@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse, merge
-from pytest_grovescale.analysis.phase_result import Disruption
+from pytest_grovescale.analysis.phase_result import Disruption, DisruptionKind
 from pytest_grovescale.analysis.result import CheckResult, Result, TestResult, TestVerdict, verdict_of
 from pytest_grovescale.recording.records import Closed, TestEnded
 from pytest_grovescale.report import result_file, run_report
@@ -191,3 +191,14 @@ def test_what_broke_beneath_a_phase_comes_first_in_every_report(verdict: TestVer
     whole = " ".join(run_report.render_test(test).split())
     assert f"{BROKEN.text}; uncertain: CPU, API traffic" in whole
     assert f"{BROKEN.text}; uncertain: CPU, API traffic" in lines
+
+
+@pytest.mark.parametrize("kind", ["component-exit", "component-restart"])
+def test_components_that_ended_with_their_cluster_are_no_cause_of_the_error_that_says_why(kind: DisruptionKind) -> None:
+    broken = msgspec.structs.replace(BROKEN, kind=kind)
+    phases = (msgspec.structs.replace(DEPLOY, disruptions=(broken,)), *PASSED.phases[1:])
+    test = msgspec.structs.replace(PASSED, phases=phases, verdict="error", error="its supervisor was killed (pid 7)")
+    assert run_report.render_line(test).partition(" - ")[2].startswith(BROKEN.text) == (kind == "component-restart")
+    reported = " ".join(run_report.render_summary(test).split())
+    order = (BROKEN.text, test.error) if kind == "component-restart" else (test.error, BROKEN.text)
+    assert sorted(order, key=reported.index) == list(order)
