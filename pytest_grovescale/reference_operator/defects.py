@@ -75,6 +75,8 @@ WAKE_ALL = "wake-all"
 HISTORY = "history"
 LATE_START = "late-start"
 FLAPPING = "flapping"
+SERIAL_FINALIZER = "serial-finalizer"
+STEP_PAUSES = "step-pauses"
 
 AROUND_RECONCILES = frozenset(
     {
@@ -152,6 +154,8 @@ KNOWN: Mapping[str, str] = {
     HISTORY: "each reconcile of a PodClique appends a line to an annotation of it",
     LATE_START: "a PodClique is looked at three seconds after it was made",
     FLAPPING: "a PodClique's first condition is set to its opposite and back, once",
+    SERIAL_FINALIZER: "a PodClique's finalizer deletes its pods one after the other, each when the one before is gone",
+    STEP_PAUSES: "a PodCliqueSet's children are made kind after kind, with a pause of 0.2 s after each",
 }
 """Name → description."""
 

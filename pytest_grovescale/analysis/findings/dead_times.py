@@ -19,7 +19,7 @@ from itertools import pairwise
 from statistics import median, quantiles
 from typing import NamedTuple
 
-from ..result import OPERATOR, Finding
+from ..result import Finding
 from . import pacing
 from .evidence import Life, Sent, Span, rate_limited
 from .grouping import Found, of_time
@@ -47,7 +47,7 @@ class _Gap(NamedTuple):
         return (self.ended_by.received - self.start) / 1e9
 
     def working(self, seen: Observed) -> float:
-        return _working(seen, self.start, self.ended_by.received)
+        return seen.working(self.start, self.ended_by.received)
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -81,7 +81,7 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
             continue
         seconds = [(first - made) / 1e9 for made, first in found]
         least = quantiles(seconds, n=10)[0]
-        working = _working(seen, min(made for made, _ in found), min(first for _, first in found))
+        working = seen.working(min(made for made, _ in found), min(first for _, first in found))
         if least >= (_FIRST_SLOWED_S if seen.slowed(span) else _FIRST_S) and working < _WORKING:
             yield Found(
                 id=ID,
@@ -102,20 +102,6 @@ def _first_act(seen: Observed, life: Life, span: Span) -> int | None:
         times += [one.received for one in child.writes if one.user == seen.operator and one.verb == "create"]
         times.append(child.begun)
     return min((at for at in times if at >= life.begun - 1_000_000_000), default=None)
-
-
-def _working(seen: Observed, start: int, end: int) -> float:
-    """Return how many cores the operator used, or waited for, in a time, by the reads that are nearest; 1: unknown."""
-    reads = seen.contents.reads.get(OPERATOR, [])
-    inside = [read for read in reads if start <= read.at <= end]
-    if len(inside) < 2 or inside[-1].at - inside[0].at < (end - start) / 2:
-        before = [read for read in reads if read.at <= start][-1:]
-        inside = [*before, *inside, *[read for read in reads if read.at >= end][:1]]
-    if len(inside) < 2 or inside[0].pid != inside[-1].pid:
-        return 1.0
-    first, last = inside[0], inside[-1]
-    used = last.cpu_ns - first.cpu_ns + (last.waiting_ns or 0) - (first.waiting_ns or 0)
-    return used / (last.at - first.at)
 
 
 def _gaps(seen: Observed) -> Iterator[Finding]:

@@ -127,6 +127,29 @@ class ObservedObjects(ObservedRequests):
             found.append(owner)
         return found
 
+    def part_of(self, life: Life) -> str:
+        """Return the UID of the object that another one is made for: its owner, or else one that its name begins with.
+
+        By its name only where it has no owner, and of the test's own objects: ``web`` for ``web`` and ``web-config``.
+        Empty where there is none.
+        """
+        if life.owner:
+            return life.owner
+        words = life.name.split("-")
+        names = ("-".join(words[:count]) for count in range(len(words), 0, -1))
+        namesakes = (one for name in names for one in self._applied.get((life.namespace, name), ()))
+        return next((one.uid for one in namesakes if one.resource != life.resource), "")
+
+    @functools.cached_property
+    def _applied(self) -> Mapping[ObjectId, Sequence[Life]]:
+        """Namespace and name → the objects that the harness made."""
+        found: dict[ObjectId, list[Life]] = defaultdict(list)
+        for key in dict.fromkeys(
+            (one.resource, one.object) for one in self.by_harness(self.begin, self.end) if one.created
+        ):
+            found[key[1]] += self.of_name.get(key, ())
+        return found
+
     @functools.cached_property
     def pods_below(self) -> Mapping[str, Sequence[Life]]:
         """UID → the pods among all that an object owns, directly or not."""

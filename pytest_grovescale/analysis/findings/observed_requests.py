@@ -127,6 +127,10 @@ class ObservedRequests:
         return Received(self.own)
 
     @functools.cached_property
+    def _all_received(self) -> Received:
+        return Received(self.all_requests)
+
+    @functools.cached_property
     def _for_objects_received(self) -> Received:
         return Received(self.requests)
 
@@ -262,6 +266,28 @@ class ObservedRequests:
         """Return how many threads of a process were runnable without a core in a phase, on average; None: unknown."""
         row = span.cpu(process)
         return None if row is None or row.waiting_s is None else row.waiting_s / span.phase.seconds
+
+    def held_up_each(self, span: Span) -> float:
+        """Return the seconds for which threads of operator and API server waited for a core in a phase, for each
+        request of anyone; 0 where that was not measured.
+
+        So much later than it could be is a request on average because others have the cores.
+        """
+        waits = [self.kept_from_cores(span, process) or 0.0 for process in (OPERATOR, API_SERVER)]
+        return sum(waits) * span.phase.seconds / max(1, self._all_received.count(span.start, span.end))
+
+    def working(self, start: int, end: int) -> float:
+        """Return how many cores the operator used, or waited for, in a time, by the nearest reads; 1: unknown."""
+        reads = self.contents.reads.get(OPERATOR, [])
+        inside = [read for read in reads if start <= read.at <= end]
+        if len(inside) < 2 or inside[-1].at - inside[0].at < (end - start) / 2:
+            before = [read for read in reads if read.at <= start][-1:]
+            inside = [*before, *inside, *[read for read in reads if read.at >= end][:1]]
+        if len(inside) < 2 or inside[0].pid != inside[-1].pid:
+            return 1.0
+        first, last = inside[0], inside[-1]
+        used = last.cpu_ns - first.cpu_ns + (last.waiting_ns or 0) - (first.waiting_ns or 0)
+        return used / (last.at - first.at)
 
     def under_way(self, span: Span | Window) -> float:
         """Return how many of the operator's requests were under way in a time, on average; watches left out."""

@@ -2,21 +2,23 @@
 
 What an idle operator does not reconcile within seconds waits behind a delay that it chose, as one that grows with each
 event. A pause or a private rate limit after each object makes a deployment's time proportional to its size, on any
-machine. Deletions one at a time, each waiting for the one before, do the same at the end. A finalizer that is looked at
-again after a fixed time, instead of when the last child is gone, holds every object for that long.
+machine. Deletions one at a time, each waiting for the one before, do the same at the end; and so do steps for one
+object that are taken one by one, with a sleep between, and a finalizer that deletes one child and waits for it
+(`owner_steps`). A finalizer that is looked at again after a fixed time, instead of when the last child is gone, holds
+every object for that long.
 
 No false alarm: a pause shows as a *least* distance between requests, which load only makes longer: nine of ten
 distances have to be near the median, and the share of the time in which the operator did not run, or wait for a core,
 has to leave a pause of them. Beside other programs that keep it or the API server from the cores, only a tenth of a
-second and more counts. What waits for the object before to become Ready (an ordered start), and ordinals from the last
-to the first, are by design. Answers are slow where each takes a tenth of a second, and five times as long as those of
-other kinds, of requests that stood alone, three of them: in a burst, writes that need more work wait longer.
-A rate limit that the client's own metrics show is named by `workers`.
+second and more counts, and three times what threads of both waited for a core, for each request. What waits for the
+object before to become Ready (an ordered start), for any change by others, and ordinals from the last to the first, are
+by design; of deletions for an owner only its own count, while it goes. Answers are slow where each takes a tenth of a
+second, and five times as long as those of other kinds, of requests that stood alone, three of them: in a burst, writes
+that need more work wait longer. A rate limit that the client's own metrics show is named by `workers`.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,31 +26,23 @@ from itertools import pairwise, zip_longest
 from operator import attrgetter
 from statistics import median, quantiles
 
-from ...recording.conditions import READY_PATH
 from ..api_requests import triggers_of
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, of_kubernetes, rate_limited
 from .grouping import About, Aspect, Found, of_time
 from .observed import AGAIN, Observed
+from .owner_steps import SERIAL, descending, is_pause, least_pause_s, moments, paced, serial_deletions, steps_in
 
 ID = "pacing"
 
 _WRITES = frozenset({"create", "update", "patch", "delete"})
 _LEAST = 20
 _PAUSE_S = 0.008
-_PAUSE_BESIDE_OTHERS_S = 0.1
-_STEADY = 0.6
-"""Share of the median distance that nine of ten have to have at least."""
-_LEAST_OF_OWNER = 3
-_OWNERS = 5
-_PAUSE_OF_OWNER_S = 0.05
-"""Children of one owner, owners, and seconds between two of the children from which on an owner's are paced."""
 _LEAST_S = 1.0
 _SHARE = 0.2
 _WORKING = 0.5
 """Share of a core from which on an operator is busy."""
-_SERIAL = 0.9
 _SEVERAL = 2.0
 """Workers busy on average from which on one request at a time is none of each worker's own pause."""
 _LATE_S = 0.9
@@ -63,7 +57,6 @@ _SERVED = 0.8
 _LEAST_ANSWERS = 10
 _SLOW_ANSWER_S = 0.1
 _FASTER = 0.2
-_ORDINAL = re.compile(r"-(\d+)$")
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -71,12 +64,19 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole:
         return
     written = [(span, _written(seen, span)) for span in seen.spans]
-    for rule in (_paced, _paced_by_owner, _one_by_one):
-        found = (one for span, groups in written for one in rule(seen, span, groups))
-        yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
+    for rule in (_paced, _one_by_one):
+        yield from _longest(one for span, groups in written for one in rule(seen, span, groups))
+    steps = [(span, steps_in(seen, span)) for span in seen.spans]
+    for by_owner in (paced, serial_deletions):
+        yield from _longest(one for span, of_span in steps for one in by_owner(seen, span, of_span))
     yield from late(seen)
     yield from _unserved(seen)
     yield from _slow_answers(seen)
+
+
+def _longest(found: Iterable[tuple[float, Finding]]) -> Iterator[Finding]:
+    """Yield the finding with the most seconds, if there is any."""
+    yield from filter(None, [max(found, key=lambda one: one[0], default=(0.0, None))[1]])
 
 
 def _slow_answers(seen: Observed) -> Iterator[Finding]:
@@ -158,13 +158,6 @@ def _evidence(span: Span, least_s: float) -> str:
     )
 
 
-def _is_pause(seen: Observed, span: Span, least_s: float, middle_s: float, shortest_s: float) -> bool:
-    """Return whether such distances between requests are a pause that the operator makes itself."""
-    if seen.slowed(span):
-        shortest_s = max(shortest_s, _PAUSE_BESIDE_OTHERS_S)
-    return least_s >= _STEADY * middle_s and least_s * (1 - _working(span)) >= shortest_s
-
-
 def _written(seen: Observed, span: Span) -> dict[str, list[Sent]]:
     """Return verb and resource → the operator's writes in a phase, of those that it sent often."""
     found: dict[str, list[Sent]] = defaultdict(list)
@@ -183,7 +176,7 @@ def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Ite
             continue
         pauses = [(after.received - before.completed) / 1e9 for before, after in pairwise(sent)]
         least, middle = quantiles(pauses, n=10)[0], median(pauses)
-        if not _is_pause(seen, span, least, middle, _PAUSE_S):
+        if not is_pause(seen, span, pauses, _PAUSE_S, _working(span)):
             continue
         if not _follows(sent, seen.lives.get(sent[0].resource, ())):
             yield (
@@ -212,61 +205,15 @@ def _why_one(span: Span) -> str:
     )
 
 
-def _paced_by_owner(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
-    """Yield children of one kind that are made one at a time for each owner, which a stream of all owners' hides."""
-    if rate_limited(span):
-        return
-    for what, sent in written.items():
-        if sent[0].verb != "create":
-            continue
-        lives = {life.object: life for life in seen.lives.get(sent[0].resource, ()) if life.owner}
-        children: dict[str, list[Sent]] = defaultdict(list)
-        for one in sent:
-            if seen.creations[one.resource, one.object] >= AGAIN:
-                continue  # what goes away each time is no deployment
-            if (life := lives.get(one.object)) is not None and life.owner:
-                children[life.owner].append(one)
-        least_owners = max(_OWNERS, _SERIAL * len(children))
-        several = [made for made in children.values() if len(made) >= _LEAST_OF_OWNER]
-        if len(several) < least_owners:
-            continue
-        several = [made for made in several if not _follows(made, [lives[one.object] for one in made])]
-        pauses = [(after.received - before.completed) / 1e9 for made in several for before, after in pairwise(made)]
-        if len(several) < least_owners or len(pauses) < _LEAST:
-            continue
-        least, middle = quantiles(pauses, n=10)[0], median(pauses)
-        lasts = median((made[-1].completed - made[0].received) / 1e9 for made in several)
-        if _is_pause(seen, span, least, middle, _PAUSE_OF_OWNER_S):
-            yield (
-                lasts,
-                Found(
-                    id=ID,
-                    severity="waste",
-                    about=of_time(span, [one for made in several for one in made]),
-                    text=f"in {span.phase.name} the operator sent {what} one at a time for each of {len(several):,}"
-                    f" owners, {middle * 1e3:.3g} ms after the answer to the one before: {lasts:.2g} s for each",
-                    evidence=(_evidence(span, least),),
-                ),
-            )
-
-
 def _follows(sent: Sequence[Sent], lives: Iterable[Life]) -> bool:
     """Return whether most of these came right after one of some objects had become Ready, or was gone."""
-    moments = sorted(
-        event.at
-        for life in lives
-        for before, event in pairwise(life.events)
-        if event.change == "deleted" or before.fields.get(READY_PATH) != event.fields.get(READY_PATH) == "True"
-    )
-    after = sum(
-        bisect_right(moments, before.completed) < bisect_right(moments, one.received) for before, one in pairwise(sent)
-    )
-    return after >= _SERIAL * (len(sent) - 1)
+    at = moments(lives)
+    after = sum(bisect_right(at, before.completed) < bisect_right(at, one.received) for before, one in pairwise(sent))
+    return after >= SERIAL * (len(sent) - 1)
 
 
 def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
-    if _busy(seen, span):
-        return
+    """Yield a kind whose objects are deleted one after the other, whatever they are for."""
     for sent in written.values():
         if sent[0].verb != "delete":
             continue
@@ -274,13 +221,17 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
         for one in sent:
             first.setdefault(one.object, one)
         order = list(first.values())
-        if len(order) < _LEAST:
+        if len(order) < _LEAST or descending(order):
             continue
         gone = {life.object: life.gone_at for life in seen.lives.get(sent[0].resource, ())}
         waits = sum((gone.get(before.object) or 2**63) <= after.received for before, after in pairwise(order))
         lasts = (order[-1].completed - order[0].received) / 1e9
         long = lasts >= max(_LEAST_S, _SHARE * span.phase.seconds)
-        if waits >= _SERIAL * (len(order) - 1) and long and not _descending(order):
+        if waits < SERIAL * (len(order) - 1) or not long:
+            continue
+        middle = median((after.received - before.completed) / 1e9 for before, after in pairwise(order))
+        idle = 1 - min(1.0, seen.working(order[0].received, order[-1].completed))
+        if middle * idle >= least_pause_s(seen, span, _PAUSE_S):
             yield (
                 lasts,
                 Found(
@@ -292,11 +243,6 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
                     check='phase.milestone("gone", …, max=…)',
                 ),
             )
-
-
-def _descending(order: Sequence[Sent]) -> bool:
-    numbers = [int(found[1]) for one in order if (found := _ORDINAL.search(one.name))]
-    return len(numbers) == len(order) and numbers == sorted(numbers, reverse=True)
 
 
 def late(seen: Observed) -> Iterator[Finding]:

@@ -20,6 +20,7 @@ from ..defects import (
     RELIST,
     REPLACED_PODS,
     SERIAL_CREATES,
+    SERIAL_FINALIZER,
     WAIT_GONE,
 )
 from ..fan_out import fan_out
@@ -222,6 +223,9 @@ class CliqueReconciler:
         if pcs is not None and pcs.uid in self._bulk_deletions:
             return Result(requeue_after=_BULK_DELETE_CHECK_S)
         reads.forget_pods()
+        if SERIAL_FINALIZER in self._settings.defects:
+            # Defect serial-finalizer: the next one when none is on its way.
+            left = left[:1] if len(left) == len(pods) else []
         calls = (partial(self._writer.delete, self._caches.pods, pod) for pod in left)
         await fan_out(calls, self._settings.concurrency)
         return DONE

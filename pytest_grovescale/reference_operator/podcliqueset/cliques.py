@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 
 from .. import naming
-from ..defects import NO_DRIFT, NOOP_WRITES, SLOW_DELETE
+from ..defects import NO_DRIFT, NOOP_WRITES, SERIAL_FINALIZER, SLOW_DELETE
 from ..objects import CliqueTemplate, PodClique, PodCliqueSet
 from ..owned import Body, clique_body, clique_labels, clique_patch, pods_differ, starts_after
 from .component import Workshop, replica_of
@@ -131,6 +131,10 @@ class Cliques:
             # Defect slow-delete: one clique after another, and repeats requests for accepted deletions.
             for clique in self._cliques.owned_by(pcs)[:1]:
                 await shop.writer.delete(self._cliques, clique)
+            return
+        if SERIAL_FINALIZER in shop.settings.defects:
+            # Defect serial-finalizer: the pods are left to their cliques.
+            await shop.delete_all(self._cliques, pcs, owners={pcs.uid})
             return
         owners = {pcs.uid} | {group.uid for group in caches.groups.owned_by(pcs)}
         cliques = {c.uid for c in self._cliques.store.by("part_of", pcs.key) if (o := c.controller) and o.uid in owners}

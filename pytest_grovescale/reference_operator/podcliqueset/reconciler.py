@@ -11,7 +11,7 @@ import msgspec
 from .. import naming
 from ..api_client import ApiError
 from ..controller import DONE, Result
-from ..defects import BLOCKING_WAIT, FUNCTION_NAME_LABEL, HOT_LOOP, MISSING_RIGHT, STALE_STATUS
+from ..defects import BLOCKING_WAIT, FUNCTION_NAME_LABEL, HOT_LOOP, MISSING_RIGHT, STALE_STATUS, STEP_PAUSES
 from ..objects import PodCliqueSet
 from ..reads import PodSelection
 from ..statuses import StatusTiming
@@ -28,6 +28,9 @@ from .waiting import until_available
 
 # Accepted deletions are reported by events; this delay covers cases without an event.
 _DELETE_CHECK_S = 2.0
+
+_STEP_S = 0.2
+"""Pause before each step of defect step-pauses."""
 
 
 class SetReconciler:
@@ -87,7 +90,11 @@ class SetReconciler:
 
     async def _sync(self, pcs: PodCliqueSet) -> float | None:
         waits: list[float] = []
-        for group in self._in_order():
+        paused = STEP_PAUSES in self._workshop.settings.defects and not self._workshop.caches.cliques.owned_by(pcs)
+        for group in [[one] for one in self._components] if paused else self._in_order():
+            if paused:
+                # Defect step-pauses: gives the step before time to show.
+                await asyncio.sleep(_STEP_S)
             results = await asyncio.gather(*(self._one(c, pcs) for c in group), return_exceptions=True)
             for result in results:
                 if isinstance(result, BaseException):
