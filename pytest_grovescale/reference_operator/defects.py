@@ -77,6 +77,7 @@ LATE_START = "late-start"
 FLAPPING = "flapping"
 SERIAL_FINALIZER = "serial-finalizer"
 STEP_PAUSES = "step-pauses"
+BLOCKING_CALL = "blocking-call"
 
 AROUND_RECONCILES = frozenset(
     {
@@ -156,6 +157,7 @@ KNOWN: Mapping[str, str] = {
     FLAPPING: "a PodClique's first condition is set to its opposite and back, once",
     SERIAL_FINALIZER: "a PodClique's finalizer deletes its pods one after the other, each when the one before is gone",
     STEP_PAUSES: "a PodCliqueSet's children are made kind after kind, with a pause of 0.2 s after each",
+    BLOCKING_CALL: "a new PodCliqueSet is looked up elsewhere, by a call of 0.25 s that blocks the event loop",
 }
 """Name → description."""
 

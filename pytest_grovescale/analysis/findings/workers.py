@@ -5,32 +5,41 @@ the operator's requests: how many are under way on average), its CPU clock the o
 that wait for something of the operator's own: a lock, a sleep, a poll for a condition that should be an event. Each
 keeps its key and its place. An operator without metrics of its workers shows one thing in the audit log: with a lock
 around all of a reconcile, or a single worker, no two of its requests are ever under way at once. (Little's law: the
-number under way on average is the sum of their times over the time.)
+number under way on average is the sum of their times over the time.) And a sleep, or a call that blocks, in the only
+worker or in the event loop shows as times in which nothing goes on although objects of the test wait for the operator's
+first act, which come one after the other.
 
 No false alarm: while the operator runs or waits for a core, all of its workers may wait for its one event loop, and
 none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more,
 and of fewer workers from seven tenths on, where keys waited for them;
 beside other programs without as many as the API server had threads that waited for a core, and not where these and the
 operator's were many; requests one at a time are a note, in a phase that mostly waited for their answers, since a single
-worker may be meant; a client-side rate limit, which is such a wait, is named as what it is; a queue counts at rest.
+worker may be meant. Nothing goes on where objects wait, with no request under way, for half of the time and more, of
+which the operator worked in less than half; objects have to be served in between, five times, since all that wait for
+one thing are served at once, or a scrape has to be held up by half a second, as by no timer; and beside other programs
+each of these times has to be far longer than what they explain (as of `pacing`). A client-side rate limit, which is
+such a wait, is named as what it is; a queue counts at rest.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
 from ...exposition.families import parse
+from ..blocked_workers import read_dump, waiting_workers
 from ..cpu import API_SERVER
 from ..phase_result import CpuResult, PhaseResult
 from ..result import OPERATOR, Finding
 from .evidence import Span, rate_limited
 from .grouping import About, Aspect, Found, of_time
 from .observed import Observed
+from .owner_steps import explained, least_pause_s
 
 ID = "workers"
 
@@ -52,6 +61,15 @@ _ANSWERS = 0.5
 """Requests of a phase, their objects, and share of it with one under way, from which on it waited for one at a time."""
 _LONG_S = 2.0
 
+_SILENCE_S = 0.05
+_SILENCES, _ANSWERED = 5, 8
+_SILENT, _IDLE = 0.5, 0.5
+"""Shortest time without a request on a quiet machine, how many, objects that wait for their first act, share of their
+time without a request, and share of that without work of the operator, from which on nothing goes on."""
+_HELD_UP_SCRAPE_S, _MOSTLY = 0.5, 0.8
+"""A scrape that took so long, so much of it in such a time, was kept from its answer."""
+_STACKS = f"stacks:{OPERATOR}"
+
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for workers that wait, for the rate limit, and for queues that are never empty."""
@@ -66,7 +84,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _of_phase(span, explained=bool(waits) or seen.slowed(span))
     yield from _never_empty(seen)
     if not waits:
-        yield from _one_at_a_time(seen)
+        silent = list(_silent(seen))
+        yield from silent or _one_at_a_time(seen)
 
 
 def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
@@ -96,6 +115,118 @@ def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
         alone.append((span.phase.seconds, one))
     if alone:
         yield max(alone, key=lambda one: one[0])[1]
+
+
+class _Silence(NamedTuple):
+    """A time without a request of the operator, ns of the recorder's clock."""
+
+    start: int
+    end: int
+    waiting: int
+    """Objects that the test had made or deleted by its end, and that the operator first acted on after it."""
+    served: int
+    """Those that it had acted on before it."""
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.start) / 1e9
+
+
+def _silent(seen: Observed) -> Iterator[Finding]:
+    """Yield the phase in which again and again nothing went on although objects waited, and were served in between.
+
+    Known without any metrics: who sleeps in the only worker, or in the event loop, keeps all others waiting.
+    """
+    found: list[tuple[float, Finding]] = []
+    for span in seen.spans if seen.operator and seen.log_whole else ():
+        answers = [] if rate_limited(span) else sorted(_answers(seen, span))
+        if len(answers) < _ANSWERED:
+            continue
+        silences = _silences(seen, span, answers, least_pause_s(seen, span, _SILENCE_S))
+        begin, end = answers[0][0], max(answered for _, answered in answers)
+        lasts, total = (end - begin) / 1e9, sum(one.seconds for one in silences)
+        working = seen.working(begin, end)
+        scrape_s = _held_up_scrape(seen, silences)
+        # Of a wait for one thing, or for a timer, all are served at once; but metrics are served meanwhile.
+        if len({one.served for one in silences}) < _SILENCES and scrape_s < _HELD_UP_SCRAPE_S:
+            continue
+        if total < _SILENT * lasts or total - working * lasts < _IDLE * total:
+            continue
+        most, longest = max(one.waiting for one in silences), max(one.seconds for one in silences)
+        held = [f"a scrape of its metrics took {scrape_s:.2g} s then"] if scrape_s >= _HELD_UP_SCRAPE_S else []
+        one = Found(
+            id=ID,
+            severity="defect",
+            about=of_time(span),
+            text=f"in {span.phase.name} nothing went on in {total:.1f} of {lasts:.1f} s ({len(silences):,} times, the"
+            f" longest {longest:.2g} s) while up to {most:,} objects waited for the operator: a sleep or a call in the"
+            " reconcile blocks its workers, or its event loop",
+            evidence=(
+                f"no request was under way, and it used, or waited for, {working:.2g} cores",
+                *held,
+                *_where(seen),
+                *explained(seen, span),
+            ),
+            check=f'no_blocked_workers(phase="{span.phase.name}")',
+        )
+        found.append((total, one))
+    if found:
+        yield max(found, key=lambda one: one[0])[1]
+
+
+def _held_up_scrape(seen: Observed, silences: Sequence[_Silence]) -> float:
+    """Return how long the slowest scrape took, s, of those that mostly waited in one of these times."""
+    moments = seen.target.moments if seen.target is not None else []
+    return max(
+        (
+            one.took_ns / 1e9
+            for one in moments
+            for silence in silences
+            if min(one.at, silence.end) - max(one.at - one.took_ns, silence.start) >= _MOSTLY * one.took_ns
+        ),
+        default=0.0,
+    )
+
+
+def _answers(seen: Observed, span: Span) -> Iterator[tuple[int, int]]:
+    """Yield when the test made or deleted an object in a phase, and when the operator first acted on it after that."""
+    for one in seen.by_harness(span.start, span.end):
+        if not (one.created or one.verb == "delete") or one.subresource:
+            continue
+        for life in seen.of_name.get((one.resource, one.object), ()):
+            lives = [life, *seen.children.get(life.uid, ())]
+            times = [sent.received for life in lives for sent in life.writes if sent.user == seen.operator]
+            times += [child.begun for child in lives[1:] if child.made_by_operator]
+            first = min((at for at in times if one.completed <= at < span.end), default=None)
+            if first is not None:
+                yield one.completed, first
+
+
+def _silences(seen: Observed, span: Span, answers: Sequence[tuple[int, int]], shortest_s: float) -> list[_Silence]:
+    """Return the times of a phase without a request under way in which objects waited."""
+    asked, answered = ([at for at, _ in answers], sorted(at for _, at in answers))
+    found: list[_Silence] = []
+    free = span.start
+    for one in sorted(seen.within(span), key=attrgetter("received")):
+        if one.verb == "watch":
+            continue
+        if (one.received - free) / 1e9 >= shortest_s and not seen.was_absent(free, one.received):
+            served = bisect_left(answered, one.received)
+            start = max(free, asked[served]) if served < len(asked) else one.received
+            waiting = bisect_right(asked, one.received) - served
+            if (one.received - start) / 1e9 >= shortest_s:
+                found.append(_Silence(start, one.received, waiting, served))
+        free = max(free, one.completed)
+    return found
+
+
+def _where(seen: Observed) -> Iterator[str]:
+    """Yield the line that waits, where the recording has stacks of the operator."""
+    for dump in (one for one in seen.contents.lines if one.source == _STACKS):
+        if groups := waiting_workers(read_dump(dump.lines)):
+            line = groups[0].line
+            yield f"a dump of its stacks shows {groups[0].count:,} in {line.function} ({line.place})"
+            return
 
 
 def _held_by_noops(seen: Observed) -> Iterator[Finding]:

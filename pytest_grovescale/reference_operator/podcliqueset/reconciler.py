@@ -11,7 +11,15 @@ import msgspec
 from .. import naming
 from ..api_client import ApiError
 from ..controller import DONE, Result
-from ..defects import BLOCKING_WAIT, FUNCTION_NAME_LABEL, HOT_LOOP, MISSING_RIGHT, STALE_STATUS, STEP_PAUSES
+from ..defects import (
+    BLOCKING_CALL,
+    BLOCKING_WAIT,
+    FUNCTION_NAME_LABEL,
+    HOT_LOOP,
+    MISSING_RIGHT,
+    STALE_STATUS,
+    STEP_PAUSES,
+)
 from ..objects import PodCliqueSet
 from ..reads import PodSelection
 from ..statuses import StatusTiming
@@ -31,6 +39,9 @@ _DELETE_CHECK_S = 2.0
 
 _STEP_S = 0.2
 """Pause before each step of defect step-pauses."""
+
+_CALL_S = 0.25
+"""Time that the other side of defect blocking-call takes to answer."""
 
 
 class SetReconciler:
@@ -70,6 +81,8 @@ class SetReconciler:
         if pcs.terminating:
             return await self._delete(pcs)
         if naming.SET_FINALIZER not in pcs.metadata.finalizers:
+            if BLOCKING_CALL in self._workshop.settings.defects:
+                _look_up()
             pcs = await self._workshop.writer.add_finalizer(cached, pcs, naming.SET_FINALIZER)
         failure: Exception | None = None
         again: float | None = None
@@ -183,3 +196,8 @@ class _Concurrent:
 
     def __exit__(self, *_: object) -> None:
         self._reconciler._at_once -= 1
+
+
+def _look_up() -> None:
+    """Defect blocking-call: waits as a client does that knows nothing of event loops."""
+    time.sleep(_CALL_S)

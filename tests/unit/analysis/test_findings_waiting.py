@@ -1,4 +1,4 @@
-"""What rules find of work that waits for itself, on a quiet machine and beside others."""
+"""What rules find of work that waits for itself: by object, in an event loop; on a quiet machine and beside others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pytest_grovescale.recording import records as rec
 
 from .simulated import Simulation
-from .test_findings import IDLE, found, settled
+from .test_findings import DELETED, IDLE, found, settled
 from .test_findings_objects import CLIQUES, clique, gone, idle_cpu, shown
 
 CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
@@ -128,3 +128,81 @@ def _as_sites(sim: Simulation) -> None:
     for index, (at, order, record) in enumerate(sim.items):
         if isinstance(record, rec.ObjectSeen) and record.name.count("-") == 1 and record.name.startswith("web-"):
             sim.items[index] = at, order, msgspec.structs.replace(record, watch=watch)
+
+
+@pytest.mark.parametrize(
+    ("pause", "spread", "working", "waiting", "wrong"),
+    [
+        (250, True, 0.05, 0.0, True),
+        (250, True, 0.05, 0.3, True),
+        # It computes.
+        (250, True, 0.9, 0.0, False),
+        # It waits for a core.
+        (250, True, 0.05, 2.0, False),
+        (60, True, 0.05, 0.3, False),
+        (10, True, 0.05, 0.0, False),
+        # All wait for one thing, and are served at once.
+        (2500, False, 0.05, 0.0, False),
+    ],
+)
+def test_nothing_goes_on_while_objects_wait(
+    pause: int, spread: bool, working: float, waiting: float, wrong: bool
+) -> None:
+    """Ten objects come at once; the operator makes two children of one, and sleeps before it looks at the next."""
+    sim = settled()
+    idle_cpu(sim)
+    sim.watch(CLIQUES, 6)
+    for number in range(10):
+        sim.request(150 + number, user="harness", verb="create", code=201, name=f"web-{number}", **CLIQUE)
+        shown(sim, f"web-{number}", 155 + number, "added", owner="")
+    for number in range(10):
+        ms = 200 + pause * (number if spread else 1) + 6 * number
+        for child in range(2):
+            clique(sim, f"web-{number}-{child}", ms + 3 * child, owner=f"uid-web-{number}")
+    gone(sim)
+    if working > 0.05:
+        for index, (at, order, record) in enumerate(sim.items):
+            if isinstance(record, rec.CpuRead) and record.process == "operator":
+                used = round(working * (record.at - sim.at(0)))
+                sim.items[index] = at, order, msgspec.structs.replace(record, cpu_ns=used)
+    if waiting:
+        beside_others(sim, waiting)
+    silent = [one for one in found(sim) if one.id == "workers"]
+    assert bool(silent) == wrong, silent
+    if wrong:
+        assert "up to 10 objects waited" in silent[0].text
+
+
+def test_one_long_call_in_the_event_loop_holds_up_a_scrape() -> None:
+    """All objects are served at once after it, as after a timer: but a timer does not keep a scrape from its answer."""
+    for took, wrong in ((0.02, False), (1.9, True)):
+        sim = settled()
+        idle_cpu(sim)
+        sim.watch(CLIQUES, 6)
+        for number in range(10):
+            sim.request(150 + number, user="harness", verb="create", code=201, name=f"web-{number}", **CLIQUE)
+            shown(sim, f"web-{number}", 155 + number, "added", owner="")
+            clique(sim, f"web-{number}-0", 2700 + 6 * number, owner=f"uid-web-{number}")
+        gone(sim)
+        sim.add(rec.Scraped(at=sim.at(2650), target="operator", took_ns=round(took * 1e9)))
+        silent = [one for one in found(sim) if one.id == "workers"]
+        assert bool(silent) == wrong, silent
+
+
+def test_the_line_that_blocks_is_named_where_stacks_were_dumped() -> None:
+    sim = settled()
+    idle_cpu(sim)
+    sim.watch(CLIQUES, 6)
+    for number in range(10):
+        sim.request(150 + number, user="harness", verb="create", code=201, name=f"web-{number}", **CLIQUE)
+        shown(sim, f"web-{number}", 155 + number, "added", owner="")
+        clique(sim, f"web-{number}-0", 200 + 250 * number, owner=f"uid-web-{number}")
+    gone(sim)
+    dump = [
+        'Thread 7 (idle): "MainThread"',
+        "    lookup (/opt/shop/prices.py:12)",
+        "    reconcile (/opt/shop/controller.py:40)",
+    ]
+    sim.add(rec.Lines(at=sim.at(DELETED), source="stacks:operator", lines=dump))
+    (silent,) = [one for one in found(sim) if one.id == "workers"]
+    assert any("lookup (opt/shop/prices.py:12)" in one or "prices.py:12" in one for one in silent.evidence)
