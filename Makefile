@@ -43,8 +43,8 @@ browser:
 AGAIN := --last-failed --last-failed-no-failures=none --maxfail=5 --snapshot-warn-unused -rP --show-capture=no
 IF_FAILED = || { [ $$? = 1 ] && echo "what failed runs once more, alone" &&
 
-# Four workers keep two cores busy: six were no faster.
-WORKERS := 4
+# Tests with a control plane wait more than they compute: four of six workers begin with them, two with the unit tests.
+WORKERS := 6
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear -m "not long" $(ARGS) \

@@ -307,7 +307,8 @@ def _located(source: Source, message: str, type: Any) -> tuple[DefinitionError, 
     field = _FIELD.search(what)
     if field and "unknown" in what:
         place = (*keys, field[1])
-        return source.mistake(place, "unknown field", _comma_hint(node, place) or _near(field[1], type, keys)), place
+        known = with_all(field[1], _field_names(type, keys), what="Possible here")
+        return source.mistake(place, "unknown field", _comma_hint(node, place) or known), place
     if field and "missing" in what:
         place = (*keys, field[1])
         given = node_at(node, keys)
@@ -442,21 +443,13 @@ def _mark_at(node: yaml.Node | None, keys: Keys) -> Any:
     """Return the mark of the key at a place, or of its nearest existing parent; None where there is none."""
     mark = None
     for key in keys:
-        if isinstance(node, yaml.MappingNode):
-            pair = next(((k, child) for k, child in node.value if k.value == key), None)
-            if pair is None:
-                break
-            mark, node = pair[0].start_mark, pair[1]
-        else:
-            node = _child(node, key)
-            if node is None:
-                break
-            mark = node.start_mark
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        named = next((k for k, _ in pairs if k.value == key), None)
+        node = _child(node, key)
+        if node is None:
+            break
+        mark = (named or node).start_mark
     return mark
-
-
-def _near(name: str, type: Any, keys: Keys) -> str:
-    return with_all(name, _field_names(type, keys), what="Possible here")
 
 
 def _field_names(type: Any, keys: Keys) -> list[str]:

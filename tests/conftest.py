@@ -16,6 +16,8 @@ from pytest_grovescale.cluster import binaries, machine_lock
 from tests import forked
 
 if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
+
     from pytest_grovescale.kube.portal import Portal
 
 pytest_plugins = ["pytester"]
@@ -38,12 +40,21 @@ def pytest_collection_finish() -> None:
 
 
 class _ByControlPlane(LoadFileScheduling):
-    """``loadfile``, but files that share control planes of their own stay on one worker: others start none."""
+    """``loadfile``, but files that share control planes of their own stay on one worker: others start none.
+
+    A third of the workers takes files from the end, where the unit tests are: these need a core, while tests with a
+    control plane mostly wait.
+    """
 
     _TOGETHER = ("tests/cluster/existing/", "tests/cluster/recorder/", "tests/operator/on_control_plane/")
 
     def _split_scope(self, nodeid: str) -> str:
         return next((folder for folder in self._TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if self.nodes.index(node) % 3 == 2:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
 
 
 @pytest.hookimpl(optionalhook=True)
