@@ -18,7 +18,7 @@ import yaml
 from ..errors import DefinitionError
 from ..operator.manifests import CRD
 from ..operator.schema import NAME
-from . import builtin_kinds, compiled, custom_resources, deployment, dockerfile, interpreted, program
+from . import builtin_kinds, compiled, custom_resources, deployment, dockerfile, interpreted, milestones, program
 from .custom_resources import CustomResource, Sample
 from .facts import KUSTOMIZED, OUTPUTS, UP, YAML, Facts
 from .first_test import first_test, owned_kinds
@@ -189,7 +189,7 @@ def _ordered(facts: Facts, resources: Sequence[CustomResource], found: Program) 
     listed = program.project_kinds(facts)
     reconciled = set(re.findall(r"\bFor\(\s*&\w+\.(\w+)\{", found.text))
     owned = owned_kinds(found)
-    named = custom_resources.literals(found.text)
+    named = milestones.literals(found.text)
     has_sample = {obj.kind for obj in facts.objects if obj.kind != CRD}
 
     def is_made(resource: CustomResource) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from .builtin_kinds import MARK
-from .custom_resources import CustomResource, Milestone, Sample, milestones, references
+from .custom_resources import CustomResource, Sample, references
 from .facts import Facts
+from .milestones import Milestone, milestones
 from .program import Program
 from .rbac import may_create
 from .rendering import rendered, variable, with_article
