@@ -16,7 +16,7 @@ from ...exposition.body import Limits
 from ...exposition.families import Exposition, parse
 from ...exposition.families import text as series_text
 from ...exposition.reader import Format, Reader, format_of
-from . import buckets, builtin_duplicates, function_names, labels, layout, names, series, values
+from . import buckets, builtin_duplicates, function_names, labels, layout, names, relations, series, values
 from .families import Problem, Rule, Served, served
 
 MOST_LINES = 20
@@ -104,6 +104,7 @@ def _problems(
     yield from function_names.problems(own)
     yield from buckets.problems(own, surface.samples, surface.native)
     yield from values.problems(own, surface.samples, surface.native, now_s=now_s)
+    yield from relations.problems(own, surface.samples)
 
 
 def _as_one(faults: list[Problem], own: Iterable[Served]) -> list[Problem]:

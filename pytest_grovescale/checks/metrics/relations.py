@@ -1,0 +1,251 @@
+"""Families of one response that contradict each other: a part that is more than its whole, a number above its limit.
+
+What two families are to each other their names say: they differ in one word, as ``runs_failed_total`` and
+``runs_total``, ``jobs_running`` and ``jobs_limit``, ``replicas_ready`` and ``replicas_desired``. Values are compared
+label set by label set, over the labels that both have, each with the others added up.
+
+Names as https://prometheus.io/docs/practices/naming/ wants them: from the general to the particular, words of one
+thing in one order.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from ...exposition.families import MetricType, Series
+from .families import Problem, Served, written
+from .units import unit_in
+
+_Key = tuple[str, ...]
+Sums = dict[_Key, float]
+"""Values of the labels that are compared → the sum of all series that have them."""
+
+_FAILED = r"fail(?:ed|ures?)|errors?|aborted|cancell?ed|timed_out|timeouts?"
+_DONE = r"succee?ded|success(?:es|ful|fully)?|completed|finished|done|processed"
+_REFUSED = r"rejected|rejections?|dropped|denied|skipped|discarded|ignored"
+_BEGUN = r"started|attempted|attempts|received|submitted|requested|begun"
+_NOW = (
+    r"running|active|in_?flight|in_use|used|busy|ongoing|current|open|allocated|occupied|executing|concurrent|free"
+    r"|available|reserved"
+)
+_MOST = r"limit|max|maximum|capacity|max_concurrent|max_allowed|max_size|allowed|quota|size"
+_STATE = (
+    r"ready|available|healthy|unhealthy|running|failed|failing|updated|up_to_date|pending|active|idle|busy|degraded"
+    r"|scheduled|synced|bound|connected|paused|stale|expired|online|offline|used|free"
+)
+_WANTED = r"desired|expected|total|wanted|managed|known|registered|configured"
+
+
+class _Pair(NamedTuple):
+    """What two words make of two names that are otherwise the same."""
+
+    type: MetricType
+    """Of both."""
+    less: re.Pattern[str]
+    """In the name of the one that is never more."""
+    more: re.Pattern[str] | None
+    """In the other's name; None: it has no such word."""
+    says: str
+    """What to say of both, with their values and the other's name."""
+    times: bool
+    """Whether it is so of times, too; what takes time now may take longer than the longest of late."""
+
+
+def _pair(kind: MetricType, less: str, more: str, says: str, *, times: bool = False) -> _Pair:
+    words = [re.compile(rf"(?<![^_])(?:{word})(?![^_])") for word in (less, more)]
+    return _Pair(kind, words[0], words[1] if more else None, says, times)
+
+
+_PAIRS = (
+    _pair("counter", f"{_FAILED}|{_DONE}", "", "it counts some of {more}, and is {less} where that is {whole}"),
+    _pair("counter", f"{_FAILED}|{_DONE}|{_REFUSED}", _BEGUN, "it is {less}, and {more} is {whole}"),
+    _pair("gauge", _NOW, _MOST, "it is {less}, and {more} is {whole}"),
+    _pair("gauge", _STATE, _WANTED, "it is {less}, and {more} is {whole}"),
+    _pair("gauge", _STATE, "", "it is a part of {more}, and is {less} where that is {whole}"),
+    _pair("gauge", "min|minimum|lowest", "max|maximum|highest", "it is {less}, and {more} is {whole}", times=True),
+)
+
+_FIX = "count both at one place, or name them for what they are"
+
+_ATTEMPT = re.compile(
+    r"(?:request|call|attempt|run|operation|reconcile|reconciliation|query|backup|restore|upload|download|job|login"
+    r"|evaluation|scrape|push|delivery|invocation|execution|check|probe|notification|update|fetch|render|send|write"
+    r"|read)$"
+)
+"""The last word of what has one error at most each; others may have several."""
+
+_EXCLUSIVE = frozenset({"phase", "state", "status", "stage", "condition_status"})
+"""Labels of which each thing has one value."""
+
+_TO_BE_SPLIT = re.compile(r"(?<![^_])(?:total|managed|count|number|all|known|registered|current)(?![^_])")
+_SPLIT = re.compile(
+    r"(?<![^_])(?:(?:by|per)_[a-z]+|phases?|states?|status(?:es)?|stages?|in|total|count|current)(?![^_])"
+)
+
+_APART = 0.1
+"""Share from which on two numbers of the same things are no longer two moments of one scrape."""
+
+_SOME = 2.0
+"""What two such numbers are apart by at least."""
+
+_UNDER_WAY = 10.0
+"""How many may have been counted when they began, and be observed when they end."""
+
+_TIMED = re.compile(
+    r"(?<![^_])(?:duration|latency|time|elapsed|took|processing|handling|seconds|milliseconds|ms)(?![^_])"
+)
+"""Words of a histogram's name that say what it measures of a thing."""
+
+
+def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield families of the operator's own that contradict another one of them."""
+    families = [family for family in own if family.series]
+    yield from _above(families, samples)
+    yield from _parts_of_another(families, samples)
+    yield from _counted_twice(families, samples)
+
+
+def _above(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield what is more than the whole that it is a part of, or than its limit; the first of each family."""
+    said: set[str] = set()
+    for pair in _PAIRS:
+        fitting = [one for one in families if one.family.type == pair.type and (pair.times or not _is_time(one.name))]
+        wholes: dict[_Key, list[Served]] = defaultdict(list)
+        for family in fitting:
+            for stem in _stems(family.name, pair.more):
+                wholes[stem].append(family)
+        for part in fitting:
+            for stem in _stems(part.name, pair.less):
+                for whole in wholes.get(stem, ()):
+                    if part.name in said or (found := _more(part, whole, samples)) is None:
+                        continue
+                    said.add(part.name)
+                    example, less, more = found
+                    yield Problem(
+                        family=part.name,
+                        rule="inconsistent",
+                        says=pair.says.format(more=whole.name, less=f"{less:g}", whole=f"{more:g}"),
+                        series=example,
+                        fix=_FIX,
+                        hint="error" in part.name and not _ATTEMPT.search(stem[-1]),
+                    )
+
+
+def _is_time(name: str) -> bool:
+    unit = unit_in(name)
+    return unit is not None and unit.base == "seconds"
+
+
+def _stems(name: str, words: re.Pattern[str] | None) -> list[_Key]:
+    """Return what a name says without a word, once for each place of such a word; without words, all of it."""
+    name = name.removesuffix("_total")
+    if words is None:
+        return [_stem(name)]
+    rests = (_stem(f"{name[: match.start()]}_{name[match.end() :]}") for match in words.finditer(name))
+    return [rest for rest in rests if len(rest) > 1]
+
+
+def _stem(name: str) -> _Key:
+    """Return a name's words, each in the singular."""
+    return tuple(_singular(word) for word in name.split("_") if word)
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return f"{word[:-3]}y"
+    if word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _sums(family: Served, labels: Sequence[str], samples: Mapping[str, float], suffix: str = "") -> Sums:
+    """Return the sum of a family's series for each combination of the labels' values."""
+    sums: Sums = defaultdict(float)
+    for one in family.series:
+        if one.name == family.name + suffix:
+            sums[tuple(one.labels.get(label, "") for label in labels)] += samples.get(written(one), math.nan)
+    return dict(sums)
+
+
+def _shared(some: Served, other: Served) -> list[str]:
+    return sorted(some.labels().keys() & other.labels().keys())
+
+
+def _more(part: Served, whole: Served, samples: Mapping[str, float]) -> tuple[str, float, float] | None:
+    """Return a series of a part that is above its whole, and both values; None where none is."""
+    labels = _shared(part, whole)
+    parts, wholes = _sums(part, labels, samples), _sums(whole, labels, samples)
+    for key, less in parts.items():
+        more = wholes.get(key)
+        # What has no limit says −1 or 0 in its place.
+        if more is not None and less > more and (more > 0 or (more == 0 and part.family.type == "counter")):
+            return _example(part, labels, key), less, more
+    return None
+
+
+def _example(family: Served, labels: Sequence[str], key: _Key) -> str:
+    fitting: Iterator[Series] = (
+        one for one in family.series if tuple(one.labels.get(label, "") for label in labels) == key
+    )
+    return written(next(fitting))
+
+
+def _parts_of_another(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield numbers of things by phase or state that do not add up to the number of the same things."""
+    gauges = [family for family in families if family.family.type == "gauge" and unit_in(family.name) is None]
+    wholes: dict[_Key, Served] = {}
+    for family in gauges:
+        if _EXCLUSIVE.isdisjoint(family.labels()):
+            wholes.setdefault(_stem(_TO_BE_SPLIT.sub("", family.name)), family)
+    for family in gauges:
+        split = family.labels().keys() & _EXCLUSIVE
+        whole = wholes.get(_stem(_SPLIT.sub("", family.name)))
+        if len(split) != 1 or whole is None or len(family.labels()[next(iter(split))]) < 2:
+            continue
+        labels = _shared(family, whole)
+        parts, sums = _sums(family, labels, samples), _sums(whole, labels, samples)
+        for key, total in parts.items():
+            if key in sums and _are_apart(total, sums[key], _SOME):
+                says = f"its values add up to {total:g} over {next(iter(split))}, and {whole.name} is {sums[key]:g}"
+                example = _example(family, labels, key)
+                yield Problem(family=family.name, rule="inconsistent", says=says, series=example, fix=_FIX)
+                break
+
+
+def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield a histogram or a summary that has observed more or less than a counter of the same thing has counted.
+
+    What fails may go without an observation: where a counter says how many did, or is split by how each ended, there
+    may be fewer.
+    """
+    counters = {_stem(one.name.removesuffix("_total")): one for one in families if one.family.type == "counter"}
+    for family in families:
+        if family.family.type not in ("histogram", "summary"):
+            continue
+        counter = counters.get(_stem(_TIMED.sub("", family.name)))
+        if counter is None:
+            continue
+        labels = _shared(family, counter)
+        counts, sums = _sums(family, labels, samples, "_count"), _sums(counter, labels, samples)
+        split = len(counter.labels()) > len(labels)
+        others = [one for stem, one in counters.items() if set(stem) > set(_stem(counter.name.removesuffix("_total")))]
+        for key, count in counts.items():
+            fewer = key in sums and count < sums[key]
+            if key not in sums or not _are_apart(count, sums[key], _UNDER_WAY if fewer else _SOME):
+                continue
+            if fewer and (split or others):
+                continue
+            says = f"it has observed {count:g}, and {counter.name} has counted {sums[key]:g}"
+            example = _example(family, labels, key)
+            fix = "observe each that is counted, or name them for what they are"
+            yield Problem(family=family.name, rule="inconsistent", says=says, series=example, fix=fix)
+            break
+
+
+def _are_apart(some: float, others: float, at_least: float) -> bool:
+    apart = abs(some - others)
+    return apart >= at_least and apart > _APART * max(abs(some), abs(others))
