@@ -6,7 +6,8 @@ their own on an API server in trouble (client-go's work queues grow theirs from 
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter).
 
 No false alarm: an object that is asked for a second time, moments after the operator made it, shows a cache that lags,
-as that of any controller with several events for one object: a note, up to half of what was made. What is gone by now
+as that of any controller with several events for one object: a note, up to half of what was made; a create of what
+the operator has made is none that is tried again until it succeeds. What is gone by now
 (404) is a question, or a race with its deletion; what was under way when the operator ended is logged as answered 504;
 what the API server refuses since it has too much to do is its own matter: a note; conflicts count from a share of the
 writes on that a correct operator does not reach under load. What follows from an injected fault (a write whose answer
@@ -97,16 +98,18 @@ def findings(seen: Observed) -> Iterator[Finding]:
         # What the server refuses for the moment is its matter; how that is repeated, the operator's.
         aspect = Aspect.PROCESS if code in _RIGHTS else Aspect.ACTION if code in _WRONG else Aspect.AMOUNT
         those = [one for one in left if one.code == code and one.what in kinds]
+        own = sum(_is_there(seen, one) for one in those) > len(those) / 2
+        why = ": they are its own, which each reconcile tries to make before it looks" if own else ""
         yield Found(
             id=ID,
             severity="defect" if code in _WRONG else "note" if code in _OVERLOADED else "waste",
             about=About(aspect=aspect, requests=those),
             text=f"the operator's {what}{more} {'was' if len(kinds) == 1 else 'were'} answered {code}{reason}"
-            f" {kinds.total():,} times",
+            f" {kinds.total():,} times{why}",
             evidence=(f"the API server said: {message}",) if message else (),
             check='error_ratio(kind="persistent")',
         )
-    yield from _retries([one for one in refused if not _is_conflict(one)])
+    yield from _retries([one for one in refused if not _is_conflict(one) and not _is_there(seen, one)])
     yield from _errors(seen)
     yield from _given_up(seen)
 
@@ -238,6 +241,11 @@ def _is_a_question(one: Sent) -> bool:
 
 def _is_conflict(one: Sent) -> bool:
     return one.code == 409 and one.verb in ("update", "patch")
+
+
+def _is_there(seen: Observed, one: Sent) -> bool:
+    """Return whether a create was refused since the operator itself had made the object: nothing is left to try."""
+    return one.code == HTTPStatus.CONFLICT and one.verb == "create" and seen.creations[one.resource, one.object] > 0
 
 
 def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:

@@ -437,6 +437,18 @@ def test_what_the_operator_made_just_before_was_asked_for_by_a_cache_that_lags(a
     assert (refused.severity, "made just before" in refused.text) == (severity, severity == "note")
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_an_operator_that_makes_before_it_looks_repeats_no_failed_request(own: bool) -> None:
+    sim = settled()
+    if own:
+        made(sim, "s", 200, owner="uid-pcs")
+        seen(sim, "s", DELETED - 500, "deleted")
+    poll(sim, 3000, 6000, 300, verb="create", resource="services", namespace="t", name="s", code=409)
+    texts = [one.text for one in found(sim) if one.id == "refused-requests"]
+    assert any("before it looks" in text for text in texts) == own
+    assert any("without a growing delay" in text for text in texts) != own
+
+
 def test_conflicts() -> None:
     sim = settled()
     poll(sim, 300, 320, 1, verb="patch", resource="jobs", group="batch", namespace="t", name="j", code=409)
