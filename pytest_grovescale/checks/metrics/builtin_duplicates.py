@@ -1,15 +1,16 @@
 """Families that say what a built-in one says: by their values over a run, by those of one scrape, or by their names.
 
 What counts began at 0 when its process started: that makes one scrape the second of two, which is enough where the
-counts are large. Gauges need a run. A name misleads in both ways, so it counts only where values cannot be compared and
-it proves enough: the built-in must be there to be used instead, and the family have no label that it lacks.
+counts are large. Gauges need a run, unless they have the same five digits. A name misleads in both ways, so it counts
+only where values cannot be compared or agree, and it proves enough: the built-in must be there to be used instead, and
+the family have no label that it lacks; one of another name has the values of one of its labels.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -17,10 +18,11 @@ import msgspec
 
 from ...analysis.metrics.duplicates import verdicts
 from ...analysis.metrics.history import MetricsHistory, TargetHistory
+from ...analysis.metrics.selectors import selector
 from ...analysis.metrics.snapshot import Surface
 from ...analysis.result import OPERATOR, FamilyVerdict, TargetSummary, TestResult
 from ...errors import NotMeasuredError
-from ...exposition.families import LIBRARIES, MetricType, Series
+from ...exposition.families import LIBRARIES, MetricType, Series, text
 from ...recording.records import Scraped
 from ..check import MOST, Outcome
 from ..run import Run
@@ -40,6 +42,13 @@ _ONE_START_S = 3.0
 _WORK = ("controller_runtime_", "workqueue_", "rest_client_")
 
 
+_DIGITS = 5
+"""Of a value that two gauges share by no coincidence."""
+
+_SET = re.compile(r"(?<![^_])(?:max|limit|capacity|committed|quota|timestamp|time)(?![^_])")
+"""Words of gauges that are set to a round number or to a time, which many may be."""
+
+
 class _Saying(NamedTuple):
     """What names say that mean a built-in."""
 
@@ -49,16 +58,23 @@ class _Saying(NamedTuple):
     builtin: str
     select: str = ""
     """Labels that choose the part of the built-in that is meant."""
+    labelled: bool = False
+    """Whether such a name says too little alone, and must have values of the built-in's labels."""
 
 
-def _saying(pattern: str, types: str, name: str, select: str = "") -> _Saying:
+def _saying(pattern: str, types: str, name: str, select: str = "", *, labelled: bool = False) -> _Saying:
     kinds: dict[str, MetricType] = {"c": "counter", "g": "gauge", "h": "histogram", "s": "summary"}
-    return _Saying(re.compile(f"(?:.*_)?(?:{pattern})"), tuple(kinds[kind] for kind in types), name, select)
+    return _Saying(re.compile(f"(?:.*_)?(?:{pattern})"), tuple(kinds[kind] for kind in types), name, select, labelled)
 
 
 _RECONCILE = r"reconcil(?:e|es|ed|er|iation|iations|ing)"
 _IN_FLIGHT = r"in_?flight|active|running|concurrent|current|ongoing"
 _LENGTH = r"duration|time|latency|seconds"
+
+_WAITING = r"pending|queued|waiting|enqueued|in_queue|backlogged"
+_ITEMS = rf"items|keys|objects|requests|{_RECONCILE}|work"
+
+_HEAP = r"heap_(?:used|usage|in_?use|alloc(?:ated)?)|used_heap|heap(?:_memory)?_used"
 
 _START = "process_start_time_seconds"
 _UPTIME = "uptime_seconds"
@@ -89,19 +105,37 @@ _SAYINGS = (
         r"max_concurrent_reconciles|workers?_(?:max|limit|total)", "g", "controller_runtime_max_concurrent_reconciles"
     ),
     _saying(r"(?:work_?)?queue_(?:depth|length|size)", "g", "workqueue_depth"),
+    _saying(
+        rf"(?:{_WAITING})_(?:{_ITEMS})|(?:{_ITEMS})_(?:{_WAITING})|queue_(?:items|keys|backlog)|backlog",
+        "g",
+        "workqueue_depth",
+        labelled=True,
+    ),
     _saying(r"(?:work_?)?queue_adds?_total", "c", "workqueue_adds_total"),
     _saying(r"(?:(?:work_?)?queue|items?)_retries_total", "c", "workqueue_retries_total"),
     _saying(rf"(?:work_?)?queue_(?:wait_)?(?:{_LENGTH})(?:_seconds)?", "hs", "workqueue_queue_duration_seconds"),
-    _saying(r"(?:kube_?|k8s_|api_?server_|rest_)(?:api_|client_)?requests_total", "c", "rest_client_requests_total"),
+    _saying(
+        r"(?:kube_?|k8s_|kubernetes_|api_?server_|rest_)(?:api_|client_)?(?:requests|calls)_total",
+        "c",
+        "rest_client_requests_total",
+    ),
     _saying(r"is_leader|leader|leader_election_status", "g", "leader_election_master_status"),
-    _saying(r"goroutines", "g", "go_goroutines"),
+    _saying(r"goroutines?(?:_(?:count|number|running|current))?", "g", "go_goroutines"),
     _saying(r"cpu(?:_usage|_used|_time)?_seconds_total", "c", "process_cpu_seconds_total"),
-    _saying(r"(?:resident_memory|rss|memory(?:_usage|_used)?)_bytes", "g", "process_resident_memory_bytes"),
+    _saying(
+        r"(?:resident_memory|resident_set(?:_size)?|rss|memory(?:_usage|_used|_rss)?|used_memory)_bytes",
+        "g",
+        "process_resident_memory_bytes",
+    ),
+    _saying(r"(?:virtual_memory|vsize|vms)_bytes", "g", "process_virtual_memory_bytes"),
+    _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "jvm_memory_used_bytes", '{area="heap"}'),
+    _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "go_memstats_heap_alloc_bytes"),
+    _saying(r"live_threads|jvm_threads|threads_live", "g", "jvm_threads_live_threads"),
     _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", _START),
-    _saying(r"open_(?:fds|files|file_descriptors)", "g", "process_open_fds"),
+    _saying(r"open_(?:fds|files|file_descriptors)|(?:fds|file_descriptors)_open", "g", "process_open_fds"),
     _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", _START),
 )
-"""The first that matches counts."""
+"""The first that holds counts."""
 
 _NO_REFINEMENT = frozenset({"instance", "job", "service", "component", *UNBOUNDED})
 """Labels that add nothing: who serves, which the scraper adds anyway, and those that are unbounded."""
@@ -178,8 +212,17 @@ def problems(
                 says=f"since the start it has counted what {verdict.other} counts",
                 fix=f"take it away, and read {verdict.query}",
             )
-    others = (family for family in own if family.name not in judged)
-    yield from _by_name(others, {family.name: family for family in every}, surface.samples, now_s)
+    named = [
+        *_by_name(
+            (family for family in own if family.name not in judged),
+            {family.name: family for family in every},
+            surface.samples,
+            now_s,
+        )
+    ]
+    yield from named
+    judged.update(problem.family for problem in named)
+    yield from _by_digits([family for family in own if family.name not in judged], every, surface.samples)
 
 
 def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory]) -> TargetSummary:
@@ -246,11 +289,63 @@ def _by_name(
             yield duplicate
 
 
-def _may_agree(family: Served, known: Served | None, samples: Mapping[str, float], now_s: float | None) -> bool:
+def _by_digits(own: Iterable[Served], every: Iterable[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield gauges whose values are, to the last digit, those of a library's gauge: of its series or their sums."""
+    gauges = [
+        family
+        for family in every
+        if family.of_library and family.family.type == "gauge" and not _SET.search(family.name)
+    ]
+    theirs: dict[float, tuple[str, str]] = {}
+    for family in gauges:
+        for query, value in _slices(family, samples):
+            if _is_telling(value):
+                theirs.setdefault(value, (family.name, query))
+    for family in own:
+        if family.family.type not in ("gauge", "unknown") or _SET.search(family.name) or not family.series:
+            continue
+        values = [samples.get(written(one), math.nan) for one in family.series]
+        found = {theirs[value] for value in values if value in theirs}
+        if len(found) == len(values) and len({name for name, _ in found}) == 1:
+            ((name, query), *_) = sorted(found)
+            says = f"its value is that of {name}, to the last digit"
+            fix = f"take it away, and read {query if len(found) == 1 else name}"
+            yield Problem(family=family.name, rule="builtin-duplicate", says=says, fix=fix)
+
+
+def _slices(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Yield queries of a family with their values: of all its series, and of those with one value of a label."""
+    several = len(family.series) > 1
+    yield (
+        f"sum({family.name})" if several else family.name,
+        math.fsum(samples.get(written(one), math.nan) for one in family.series),
+    )
+    if not several:
+        return
+    for label, values in family.labels().items():
+        for value in values:
+            some = [one for one in family.series if one.labels.get(label) == value]
+            query = text(family.name, {label: value})
+            total = math.fsum(samples.get(written(one), math.nan) for one in some)
+            yield f"sum({query})" if len(some) > 1 else query, total
+
+
+def _is_telling(value: float) -> bool:
+    """Return whether a value has so many digits that two numbers are no more than this by coincidence."""
+    if not math.isfinite(value) or value <= 0 or math.frexp(value)[0] == 0.5:
+        return False  # a power of two among them
+    return len(f"{value:.17g}".partition("e")[0].replace(".", "").strip("0")) >= _DIGITS
+
+
+def _may_agree(
+    family: Served, known: Served | None, select: str, samples: Mapping[str, float], now_s: float | None
+) -> bool:
     """Return whether two families of one response may say the same; so do two that cannot be compared."""
     if known is None or not known.series or {family.family.type, known.family.type} & {"histogram", "summary"}:
         return True
-    here, there = (math.fsum(samples.get(written(one), 0.0) for one in of.series) for of in (family, known))
+    chosen = selector(f"{known.name}{select}")
+    here = math.fsum(samples.get(written(one), 0.0) for one in family.series)
+    there = math.fsum(samples.get(written(one), 0.0) for one in known.series if chosen.fits(one))
     if known.name == _START:
         if _UPTIME in family.name:
             here = (now_s or math.inf) - here
@@ -265,20 +360,49 @@ def _duplicate(
     samples: Mapping[str, float],
     now_s: float | None,
 ) -> Problem | None:
-    saying = next((one for one in _SAYINGS if one.pattern.fullmatch(family.name)), None)
-    if saying is None or family.family.type not in (*saying.types, "unknown"):
-        return None
-    known = builtins()[saying.builtin]
-    # A lazy family is absent until its first use; others of its library show that it is built in.
-    if known.name not in names and (known.origin not in origins or known.name == _START):
-        return None
-    if not family.series or not set(family.labels()) <= {*known.labels, *_NO_REFINEMENT}:
-        return None
-    if not saying.select and not _may_agree(family, names.get(known.name), samples, now_s):
-        return None
-    return Problem(
-        family=family.name,
-        rule="builtin-duplicate",
-        says=f"its name promises what {known.name}{saying.select} says already",
-        fix=f"take it away, and read {known.name}{saying.select}",
-    )
+    for saying in _SAYINGS:
+        if not saying.pattern.fullmatch(family.name) or family.family.type not in (*saying.types, "unknown"):
+            continue
+        known, there = builtins().get(saying.builtin), names.get(saying.builtin)
+        # A lazy family is absent until its first use; others of its library show that it is built in.
+        if there is None and (known is None or known.origin not in origins or known.name == _START):
+            continue
+        aliases = _aliases(family, there)
+        theirs = {*(known.labels if known is not None else ()), *(there.labels() if there is not None else ())}
+        if not family.series or not set(family.labels()) - aliases.keys() <= {*theirs, *_NO_REFINEMENT}:
+            continue
+        if saying.labelled and not (there and _agree_by_label(family, there, aliases, samples)):
+            continue
+        if not _may_agree(family, there, saying.select, samples, now_s):
+            continue
+        return Problem(
+            family=family.name,
+            rule="builtin-duplicate",
+            says=f"its name promises what {saying.builtin}{saying.select} says already",
+            fix=f"take it away, and read {saying.builtin}{saying.select}",
+        )
+    return None
+
+
+def _aliases(family: Served, known: Served | None) -> dict[str, str]:
+    """Return label → the built-in's label that has its values, under another name. Numbers are too common to tell."""
+    theirs = known.labels() if known is not None else {}
+    return {
+        label: other
+        for label, values in family.labels().items()
+        for other, said in theirs.items()
+        if values.keys() <= said.keys() and not all(value.isdigit() or not value for value in values)
+    }
+
+
+def _agree_by_label(family: Served, known: Served, aliases: Mapping[str, str], samples: Mapping[str, float]) -> bool:
+    """Return whether each series is the sum of the built-in's with its value of a label, and one is not 0."""
+    for label, other in aliases.items():
+        sums: defaultdict[str, float] = defaultdict(float)
+        for of, name, sign in ((family, label, 1), (known, other, -1)):
+            for one in of.series:
+                sums[one.labels.get(name, "")] += sign * samples.get(written(one), math.nan)
+        apart = [sums[value] for value in family.labels()[label]]
+        if not any(apart) and any(samples.get(written(one)) for one in family.series):
+            return True
+    return False

@@ -129,3 +129,60 @@ def test_a_name_promises_nothing_where_both_values_are_there_and_differ() -> Non
     mine = family("x_watcher_goroutines", "gauge")
     assert rules(theirs, mine) == []
     assert rules(theirs, mine.replace("x_watcher_goroutines 1", "x_watcher_goroutines 38")) == ["builtin-duplicate"]
+
+
+def gauge(name: str, *samples: str) -> str:
+    return "\n".join([f"# HELP {name} Help.", f"# TYPE {name} gauge", *samples, ""])
+
+
+DEPTH = gauge(
+    "workqueue_depth",
+    'workqueue_depth{controller="backup",name="backup",priority="0"} 3',
+    'workqueue_depth{controller="restore",name="restore",priority="0"} 1',
+)
+HEAP = gauge(
+    "jvm_memory_used_bytes",
+    'jvm_memory_used_bytes{area="heap",id="G1 Eden Space"} 25165824',
+    'jvm_memory_used_bytes{area="heap",id="G1 Old Gen"} 34603013',
+    'jvm_memory_used_bytes{area="nonheap",id="Metaspace"} 58123456',
+)
+RSS = gauge("process_resident_memory_bytes", "process_resident_memory_bytes 94810112")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "read"),
+    [
+        # A label of another name, with the values of one of the built-in's.
+        (DEPTH, ('op_pending_items{queue="backup"} 3', 'op_pending_items{queue="restore"} 1'), "workqueue_depth"),
+        (DEPTH, ('op_queue_length{of="backup"} 3', 'op_queue_length{of="restore"} 1'), "workqueue_depth"),
+        (HEAP, ("op_heap_used_bytes 59800000",), 'jvm_memory_used_bytes{area="heap"}'),
+        # To the last digit, whatever the name.
+        (HEAP, ("op_live_set_bytes 59768837",), 'sum(jvm_memory_used_bytes{area="heap"})'),
+        (HEAP, ("op_metadata_bytes 58123456",), 'jvm_memory_used_bytes{area="nonheap"}'),
+        (RSS, ("op_footprint_bytes 94810112",), "process_resident_memory_bytes"),
+        (RSS, ("op_rss_bytes 94810000",), "process_resident_memory_bytes"),
+    ],
+)
+def test_gauges_that_repeat_a_built_in_one(theirs: str, mine: tuple[str, ...], read: str) -> None:
+    (problem,) = problems(theirs, gauge(mine[0].partition("{")[0].partition(" ")[0], *mine))
+    assert (problem.rule, problem.fix) == ("builtin-duplicate", f"take it away, and read {read}")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine"),
+    [
+        # Not all of another kind of work waits in the queue of its controller.
+        (DEPTH, ('op_pending_objects{queue="backup"} 3', 'op_pending_objects{queue="restore"} 2')),
+        (DEPTH, ('op_pending_objects{queue="uploads"} 3', 'op_pending_objects{queue="verifies"} 1')),
+        (DEPTH, ("op_pending_objects 4",)),
+        (DEPTH.replace(" 3", " 0").replace(" 1", " 0"), ('op_pending_objects{queue="backup"} 0',)),
+        (DEPTH, ('op_queue_length{shard="0"} 4', 'op_queue_length{shard="1"} 0')),
+        (HEAP, ("op_live_set_bytes 59768838",)),
+        # Round numbers and limits may be those of anything.
+        (RSS.replace("94810112", "67108864"), ("op_cache_bytes 67108864",)),
+        (RSS.replace("94810112", "94000000"), ("op_cache_bytes 94000000",)),
+        (RSS, ("op_cache_max_bytes 94810112",)),
+    ],
+)
+def test_gauges_that_do_not(theirs: str, mine: tuple[str, ...]) -> None:
+    assert rules(theirs, gauge(mine[0].partition("{")[0].partition(" ")[0], *mine)) == []
