@@ -14,7 +14,7 @@ import msgspec
 from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
-from ..recording.records import AnyRecord, Closed, CpuRead, Lines
+from ..recording.records import STACKS_LEFT, AnyRecord, Closed, CpuRead, Lines
 from .blocked_workers import read_dump, stack_groups
 from .cycles import cycles_of
 from .disruptions import (
@@ -187,7 +187,12 @@ def result_of(contents: Contents, *, recording: str = "", findings: bool = True)
         operator_start_s=_operator_start(contents),
         pod_places=pod_places(contents),
         warnings=warnings(contents),
-        evidence=tuple(_evidence(lines, contents, passed=outcome == "passed") for lines in contents.lines),
+        evidence=tuple(
+            _evidence(lines, contents, passed=outcome == "passed")
+            for lines in contents.lines
+            # They are for findings.
+            if not lines.source.startswith(STACKS_LEFT)
+        ),
         objects=objects,
         objects_resource=resource,
     )

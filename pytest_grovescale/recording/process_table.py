@@ -31,6 +31,8 @@ class Usage(msgspec.Struct, frozen=True):
     """Sum of each process' own peak."""
     waiting_ns: int | None = None
     """How long their threads have waited for a core, ns; None when not requested or not counted by the kernel."""
+    threads: int | None = None
+    """None for a process that has exited."""
 
 
 def usage(
@@ -50,7 +52,8 @@ def usage(
     for pid, _ in members:
         if pid != process.pid and (part := _own_usage(pid, None, read)):
             cpu, rss, peak = cpu + part[0], rss + part[1], peak + part[2]
-    return Usage(cpu, rss, peak, core_wait.read(members, read) if core_wait is not None else None)
+    waiting = core_wait.read(members, read) if core_wait is not None else None
+    return Usage(cpu, rss, peak, waiting, sum(len(threads) for _, threads in members) or None)
 
 
 class CoreWait:
@@ -303,7 +306,7 @@ class Roster:
                 rss_bytes=used.rss_bytes,
                 peak_rss_bytes=used.peak_rss_bytes,
                 waiting_ns=used.waiting_ns,
-                threads=held.threads if held is not None else None,
+                threads=used.threads,
                 files=held.files if held is not None else None,
                 sockets=held.sockets if held is not None else None,
                 edge=edge,

@@ -302,9 +302,9 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     differences are meaningful. Includes threads that ended, so it never decreases; None where the kernel does not count
     it. (Recordings made before this field have ``ready_ns``, for the main thread alone, which is ignored.)"""
     threads: int | None = None
-    """Of it and its children, at edges; None where they were not read. ``files`` and ``sockets`` likewise."""
+    """Of it and its children; None where they were not read. Recordings of earlier versions have them at edges only."""
     files: int | None = None
-    """Open files, without sockets."""
+    """Open files, without sockets, at edges; None where they were not read. ``sockets`` likewise."""
     sockets: int | None = None
     edge: str = ""
     """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; `SETTLED`, or that of a cycle; empty for the
@@ -533,6 +533,10 @@ class Lines(Record, tag="lines", frozen=True, kw_only=True):
 
     source: str
     lines: list[str]
+
+
+STACKS_LEFT = "stacks-left:"
+"""Beginning of the source of `Lines` with the stacks of what a run left behind."""
 
 
 class LateObject(Record, tag="late", frozen=True, kw_only=True):

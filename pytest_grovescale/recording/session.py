@@ -24,12 +24,13 @@ from .phases import Phases
 from .process_table import Roster
 from .profiling.captures import Captures
 from .profiling.pprof import at_leader
-from .profiling.stacks import BlockedWorkers
+from .profiling.stacks import BlockedWorkers, Leftovers
 from .protocol import Answer, RecorderConfig
 from .record_writer import Ledger, RecorderClock
 from .scraping.scrapers import Scrapers
 from .stalls import Heartbeat, Probes, StoppedProcesses
 from .watches import Watches
+from .worker_history import OPERATOR
 
 BEAT_S = 0.1
 """Interval between polls of the audit log and the processes file, each followed by a write of the journal, s."""
@@ -96,6 +97,7 @@ class Session:
         )
         self.roster.on_seen, self.roster.on_gone = self.captures.seen, self.captures.gone
         self.blocked = BlockedWorkers(self.captures.dump)
+        self.leftovers = Leftovers()
         self.heartbeat = Heartbeat(self.ledger, round(BEAT_S * 1e9))
         self.stopped = StoppedProcesses(self.ledger, lambda: self.roster.others(RECORDER))
         self.probes = Probes(client, self.ledger, self.heartbeat)
@@ -222,6 +224,9 @@ class Session:
                 self.ledger.add(records.Mark(at=self.clock.now(), label=edge))
                 self.roster.read(edge)
                 await self.scrapers.edge(edge)
+                if edge == records.SETTLED and self.leftovers.there:
+                    # All is measured: what is left may be named.
+                    await self.captures.dump(OPERATOR, left=True)
                 self.scrapers.run(rest=True)
             case protocol.Flush():
                 self._report_stalls()
@@ -237,6 +242,7 @@ class Session:
             self.phases.counted()
         elif not isinstance(record, records.Request):
             self.blocked.feed(record)
+            self.leftovers.feed(record)
 
     def _report_stalls(self) -> None:
         """Journal the stalls that continue: the open phase is about to be judged."""

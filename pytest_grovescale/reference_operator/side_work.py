@@ -1,4 +1,4 @@
-"""Defects that work beside the controllers: polls, jobs, a Lease that is renewed too often, files that stay open.
+"""Defects that work beside the controllers: polls, jobs, a Lease renewed too often, files and threads that stay.
 
 Each runs from the operator's start to its end, and only where its defect is enabled.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -15,7 +16,7 @@ import msgspec
 
 from .api_client import ApiClient, ApiError
 from .caches import Caches
-from .defects import LEASE_STORM, OPEN_FILES, PERIODIC, POLL, Defects
+from .defects import LEASE_STORM, OBJECT_THREADS, OPEN_FILES, PERIODIC, POLL, Defects
 from .objects import Object
 from .resources import LEASE, POD
 from .work_queue import WorkQueue
@@ -45,9 +46,13 @@ async def running(
         tasks.append(asyncio.create_task(_renew(api, namespace)))
     if OPEN_FILES in defects:
         caches.pods.store.on_change(lambda old, new: _opened(files, old, new))
+    ended = threading.Event()
+    if OBJECT_THREADS in defects:
+        caches.cliques.store.on_change(lambda old, new: _followed(ended, old, new))
     try:
         yield
     finally:
+        ended.set()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -92,3 +97,8 @@ async def _renew(api: ApiClient, namespace: str) -> None:
 def _opened(files: list[int], old: Object | None, new: Object | None) -> None:
     if old is None and new is not None and len(files) < _MOST_FILES:
         files += [os.open(os.devnull, os.O_RDONLY) for _ in range(2)]
+
+
+def _followed(ended: threading.Event, old: Object | None, new: Object | None) -> None:
+    if old is None and new is not None:
+        threading.Thread(target=ended.wait, name=f"follow {new.name}", daemon=True).start()

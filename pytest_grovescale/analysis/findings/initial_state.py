@@ -9,10 +9,11 @@ an operator that is killed for its own.
 No false alarm: lists count from a second after the last object was gone on, ten, and three for ten objects: no poll for
 all of them is so frequent. Requests for one object count from a second after it was gone on, and of those only what
 came again and again while nothing changed. A series counts when a label's value is the name or UID of an object that is
-gone. Goroutines, which have no pools, count where each scrape, two of them in between, shows them grow with the objects
-of one kind, one to four for each. Descriptors and threads count from a growth on that no pool of connections explains,
-and only in proportion to the objects; or where no-op triggers, which bring no object, made them grow by one for each
-object of a kind and the whole run by twice that: a pool grows by as many as are under way at once, and no further.
+gone. Goroutines count where a line through all scrapes, of three numbers of objects and more, shows them grow with the
+objects of one kind, one to four for each (`one_for_each`), and so do threads from as many on as no pool has by itself;
+what goes with its object is a note. Else descriptors and threads count from a growth on that no pool of connections
+explains, and only in proportion to the objects; or where no-op triggers, which bring no object, made them grow by one
+for each object of a kind and the whole run by twice that: a pool grows by as many as are under way at once.
 Watches are those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for
 each object. Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection while
 the workload was being deleted, and only where it is twice that of the start and never was more: caches shrink with
@@ -22,25 +23,22 @@ their objects.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.records import SETTLED
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
+from . import one_for_each
 from .evidence import ObjectId, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
 ID = "initial-state"
 
-_GOROUTINES = "go_goroutines"
-"""Nothing keeps a pool of them: threads and connections of a pool may come with the objects, too."""
-
 _PROCESS = {
-    _GOROUTINES: "goroutines",
+    "go_goroutines": "goroutines",
     "process_open_fds": "open files",
     "go_threads": "threads",
     "process_threads": "threads",
@@ -65,12 +63,6 @@ _POLLS_PER_OBJECT = 0.3
 _LEAST_WATCHES = 5
 _WATCHES_PER_OBJECT = 0.1
 
-_LEAST_TRACKED = 20
-_MOST_EACH = 4
-_ROOM, _OFF = 3, 0.05
-"""How far a count may be from so many for each object, and the same as a share of its growth."""
-_SCRAPES_BETWEEN = 2
-"""Scrapes in between that show it grow."""
 _STAYED = 0.9
 _LEAST_RSS = 8 << 20
 _RSS_EACH = 64 << 10
@@ -98,9 +90,11 @@ _WORDS = re.compile(r"[/:?&=,;\s]")
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each family with series of objects that are gone, and each count that stays up."""
     target, after = seen.target, seen.settled_scrape
+    for_each = list(one_for_each.findings(seen))
+    yield from for_each
     if seen.settled and target is not None and after is not None:
         yield from _series(seen, target, after)
-        yield from _process(seen, target, after)
+        yield from _process(seen, target, after, said=[one.text for one in for_each])
         yield from _heap(seen, target, after)
     yield from _grown_by_changes(seen)
     if seen.settled:
@@ -205,7 +199,7 @@ def _held(seen: Observed) -> Iterator[Finding]:
     """Yield what the process holds by the kernel's count, where it does not serve that itself."""
     target = seen.target
     served = {what for series, what in _PROCESS.items() if target is not None and series in target.series}
-    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.threads is not None]
+    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.files is not None]
     first = next((read for read in reads if read.edge.startswith("start:")), None)
     last = next((read for read in reversed(reads) if read.edge == SETTLED), None)
     if first is None or last is None or first.pid != last.pid:
@@ -218,7 +212,7 @@ def _held(seen: Observed) -> Iterator[Finding]:
 
 def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
     """Yield what a process holds more of after each change of objects whose number stays, between its restarts."""
-    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.threads is not None]
+    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.files is not None]
     by_edge = {read.edge: read for read in reads}
     pairs = []
     for span in seen.spans:
@@ -283,7 +277,8 @@ def _of_process(seen: Observed) -> About:
     return About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)])
 
 
-def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:
+def _process(seen: Observed, target: TargetHistory, after: int, *, said: Sequence[str]) -> Iterator[Finding]:
+    """Yield what the process serves of itself and stayed. ``said``: what is known of it already."""
     before = seen.first_scrape
     if before is None:
         return
@@ -291,8 +286,7 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
         was, now = target.value(series, before), target.value(series, after)
         if was is None or now is None:
             continue
-        if series == _GOROUTINES and (one := _one_for_each(seen, target, series, before, after)) is not None:
-            yield one
+        if any(text.startswith(what) for text in said):
             continue
         grown, triggers = _grown_by_triggers(seen, target, series)
         if grown >= max(_LEAST_TRIGGERED, _PER_TRIGGER * triggers) and now - was >= _IN_ALL * grown:
@@ -306,37 +300,6 @@ def _process(seen: Observed, target: TargetHistory, after: int) -> Iterator[Find
             )
             continue
         yield from _stayed(seen, what, was, now, series)
-
-
-def _one_for_each(seen: Observed, target: TargetHistory, series: str, before: int, after: int) -> Finding | None:
-    """Return that a count grew as one kind's objects came, one for each or a few, scrape by scrape, and stayed."""
-    values = [target.value(series, scrape) for scrape in range(before, after + 1)]
-    if any(value is None for value in values):
-        return None
-    was, now = values[0] or 0.0, values[-1] or 0.0
-    if now - was < _LEAST_TRACKED or now < _STAYED * max(filter(None, values)):
-        return None
-    for resource, lives in sorted(seen.lives.items()):
-        begun = sorted(life.begun for life in lives if life.begun >= seen.begin)
-        each = round((now - was) / max(1, len(begun)))
-        if len(begun) < _LEAST_TRACKED or not 1 <= each <= _MOST_EACH:
-            continue
-        counts = [bisect_right(begun, target.moments[scrape].at) for scrape in range(before, after + 1)]
-        room = max(_ROOM, _OFF * each * len(begun))
-        if any(abs((value or 0.0) - was - each * count) > room for value, count in zip(values, counts, strict=True)):
-            continue
-        if sum(_OFF < count / len(begun) < 1 - _OFF for count in counts) < _SCRAPES_BETWEEN:
-            continue
-        what = _PROCESS[series]
-        return Found(
-            id=ID,
-            severity="defect",
-            about=_of_process(seen),
-            text=f"{what} grew with the {resource}, {each} for each of {len(begun):,}, from {was:,.0f} to {now:,.0f},"
-            " and stayed after they were gone",
-            evidence=(f"{series}, at each of {len(values):,} scrapes",),
-        )
-    return None
 
 
 def _heap(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding]:

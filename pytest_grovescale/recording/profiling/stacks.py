@@ -145,3 +145,32 @@ class BlockedWorkers:
     def _blocked(self, seconds: float) -> bool:
         cpu = self._workers.cpu
         return any(blocked_now(readings, cpu, seconds) for readings in self._workers.readings.values())
+
+
+_LEFT = 20
+"""Threads or goroutines more than at first from which on stacks are dumped at the end: fewer are a pool's."""
+
+
+class Leftovers:
+    """Notes whether the operator has many more threads or goroutines than at first: its stacks say what they do."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, float] = {}
+        self._last: dict[str, float] = {}
+
+    def feed(self, record: AnyRecord) -> None:
+        """Process the next record of the journal."""
+        match record:
+            case CpuRead(process=process, threads=int(threads)) if process == OPERATOR:
+                self._note("threads", threads)
+            case Scraped(target=target, samples={"go_goroutines": number}) if target == OPERATOR:
+                self._note("go_goroutines", number)
+
+    def _note(self, what: str, number: float) -> None:
+        self._first.setdefault(what, number)
+        self._last[what] = number
+
+    @property
+    def there(self) -> bool:
+        """Whether there are, by the last counts."""
+        return any(self._last[what] - first >= _LEFT for what, first in self._first.items())

@@ -368,21 +368,6 @@ def test_a_child_that_two_owners_take_from_each_other(first_stays: bool) -> None
         assert "from a to b" in taken[0].text
 
 
-@pytest.mark.parametrize(("each", "stays", "wrong"), [(1, True, True), (2, True, True), (1, False, False)])
-def test_goroutines_that_come_with_the_objects_one_for_each(each: int, stays: bool, wrong: bool) -> None:
-    sim = settled()
-    number = 40
-    for index in range(number):
-        clique(sim, f"c-{index}", 200 + 50 * index, owner="uid-pcs")
-    gone(sim)
-    scrape(sim, "gauge", "go_goroutines", {"start:deploy": 20.0})
-    for ms in (700, 1300, 2000, 2300):
-        there = sum(200 + 50 * index + 10 <= ms for index in range(number))
-        sim.scrape(ms, {"go_goroutines": 20.0 + each * there})
-    sim.scrape(DELETED + 890, {"go_goroutines": 20.0 + each * number * stays})
-    assert ("initial-state" in ids(sim)) == wrong
-
-
 @pytest.mark.parametrize(("verb", "wrong"), [("patch", True), ("create", True)])
 def test_events_that_repeat(verb: str, wrong: bool) -> None:
     sim = settled()

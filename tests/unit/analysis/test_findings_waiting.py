@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
+from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
 
 from .simulated import Simulation
-from .test_findings import DELETED, IDLE, found, settled
+from .test_findings import DELETED, IDLE, found, scrape, settled
 from .test_findings_objects import CLIQUES, clique, gone, idle_cpu, shown
 
 CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
@@ -206,3 +208,103 @@ def test_the_line_that_blocks_is_named_where_stacks_were_dumped() -> None:
     sim.add(rec.Lines(at=sim.at(DELETED), source="stacks:operator", lines=dump))
     (silent,) = [one for one in found(sim) if one.id == "workers"]
     assert any("lookup (opt/shop/prices.py:12)" in one or "prices.py:12" in one for one in silent.evidence)
+
+
+def each_with_its_own(sim: Simulation, start: float, value: Callable[[int, int], float], number: int = 40) -> None:
+    """Cliques come, are idle and go; a scrape has ``value`` of those that ever came, and of those that exist."""
+    for index in range(number):
+        clique(sim, f"c-{index}", 200 + 50 * index)
+        shown(sim, f"c-{index}", IDLE + 500 + 20 * index, "deleted")
+    scrape(sim, "gauge", "go_goroutines", {"start:deploy": start})
+    for ms in (700, 1300, 2000, 2300, 4000, IDLE + 700, IDLE + 1000, IDLE + 2000, DELETED + 890):
+        ever = sum(200 + 50 * index + 10 <= ms for index in range(number))
+        gone_by = sum(IDLE + 500 + 20 * index <= ms for index in range(number))
+        sim.scrape(ms, {"go_goroutines": value(ever, ever - gone_by)})
+    sim.scrape(DELETED + 895, {"go_goroutines": value(number, 0)}, edge=rec.SETTLED)
+
+
+@pytest.mark.parametrize(
+    ("start", "value", "severity"),
+    [
+        (20, lambda ever, there: 20 + ever, "defect"),
+        (20, lambda ever, there: 20 + 2 * ever, "defect"),
+        # Informers start with the first object, and hide nothing.
+        (20, lambda ever, there: 75 + ever + ever % 3, "defect"),
+        # One for each as long as it exists.
+        (20, lambda ever, there: 75 + there, "note"),
+        # Only informers; a pool that is full at half of the objects; too many for what each may have.
+        (20, lambda ever, there: 75.0, ""),
+        (20, lambda ever, there: 75 + min(ever, 20), ""),
+        (20, lambda ever, there: 75 + 8 * ever, ""),
+        # Not in step with them.
+        (20, lambda ever, there: 75 + (30 if there > 20 else 0), ""),
+    ],
+)
+def test_goroutines_of_each_object(start: float, value: Callable[[int, int], float], severity: str) -> None:
+    sim = settled()
+    each_with_its_own(sim, start, value)
+    own = [one for one in analyse(sim.records()).findings if one.id == "initial-state"]
+    own = [one for one in own if "goroutines grew with the cliques" in one.text]
+    assert [one.severity for one in own] == ([severity] if severity else [])
+    if severity:
+        each = " 2 for each of 40" if value(3, 3) - value(0, 0) == 6 else " 1 for each of 40"
+        assert each in own[0].text
+
+
+def test_the_function_of_goroutines_that_stay_is_named() -> None:
+    sim = settled()
+    each_with_its_own(sim, 20, lambda ever, there: 75 + ever)
+    stack = [
+        "goroutine {} [select]:",
+        "shop/internal.(*Poller).run(0xc000)",
+        "\t/opt/shop/internal/poller.go:31 +0x1c",
+        "",
+    ]
+    dump = [line.format(number) for number in range(40) for line in stack]
+    sim.add(rec.Lines(at=sim.at(DELETED + 899), source="stacks-left:operator", lines=dump))
+    (own,) = [one for one in found(sim) if one.id == "initial-state"]
+    assert own.text.endswith("stayed after they were gone: 40 in internal.(*Poller).run")
+
+
+@pytest.mark.parametrize(
+    ("full", "after", "new_watch", "severity"),
+    [
+        (114, 113, False, "defect"),
+        (114, 74, False, "note"),
+        # Neither one for each, nor none; what a new watch needs may be as many.
+        (90, 90, False, ""),
+        (114, 113, True, ""),
+    ],
+)
+def test_goroutines_of_a_deployment_that_is_over_before_a_second_scrape(
+    full: int, after: int, new_watch: bool, severity: str
+) -> None:
+    sim = settled()
+    for index in range(40):
+        clique(sim, f"c-{index}", 200 + 5 * index)
+        shown(sim, f"c-{index}", IDLE + 500 + 20 * index, "deleted")
+    # That of the sound run is one more of a kind that is watched already.
+    sim.request(10, 9, verb="watch", resource="podcliquesets", group="grove.io", stage="ResponseStarted")
+    if new_watch:
+        sim.request(300, verb="watch", resource="services", stage="ResponseStarted")
+    scrape(sim, "gauge", "go_goroutines", {"start:deploy": 72.0})
+    sim.scrape(300, {"go_goroutines": 95.0})
+    for ms in (2000, 4000, IDLE - 500):
+        sim.scrape(ms, {"go_goroutines": float(full + ms % 3)})
+    sim.scrape(DELETED + 895, {"go_goroutines": float(after)}, edge=rec.SETTLED)
+    own = [one for one in analyse(sim.records()).findings if one.id == "initial-state"]
+    assert [one.severity for one in own] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(("number", "severity"), [(60, "defect"), (30, "note"), (12, "")])
+def test_threads_of_each_object(number: int, severity: str) -> None:
+    """As many as a pool may have by itself are not called one for each."""
+    sim = settled()
+    for index in range(number):
+        clique(sim, f"c-{index}", 200 + 50 * index)
+        shown(sim, f"c-{index}", IDLE + 500 + 20 * index, "deleted")
+    for ms in (150, 900, 1500, 2100, 2900, 4000, IDLE, DELETED + 880):
+        threads = 8 + sum(200 + 50 * index + 10 <= ms for index in range(number))
+        sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, rss_bytes=10**8, threads=threads))
+    own = [one for one in analyse(sim.records()).findings if one.id == "initial-state"]
+    assert [one.severity for one in own] == ([severity] if severity else [])

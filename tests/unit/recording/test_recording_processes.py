@@ -92,6 +92,15 @@ def test_memory_is_reported(burner: Burner) -> None:
     assert 1 << 20 < used.rss_bytes <= used.peak_rss_bytes
 
 
+def test_threads_are_counted_with_those_of_children(burner: Burner) -> None:
+    alone = usage(burner.identity)
+    burner.do("child")
+    together = usage(burner.identity)
+    assert alone is not None
+    assert together is not None
+    assert (alone.threads, together.threads) == (1, 2)
+
+
 def test_children_count_while_they_live_and_when_they_were_reaped(burner: Burner) -> None:
     burner.do("burn")
     before = cpu(burner.identity)

@@ -20,6 +20,7 @@ from pytest_grovescale.recording.profiling import stacks
 from pytest_grovescale.recording.profiling.capture import ProfileFailed
 from pytest_grovescale.recording.profiling.captures import plan
 from pytest_grovescale.recording.protocol import ProfileTarget
+from pytest_grovescale.recording.records import CpuRead, Scraped
 
 PROGRAM = """
 import asyncio, sys, time
@@ -110,3 +111,26 @@ def test_the_plan_keeps_where_stacks_are_reported() -> None:
     with operator() as (target, process):
         chosen = plan("auto", process="operator", pid=process.pid, pprof=None, stacks=target.stacks)
     assert chosen == target
+
+
+@pytest.mark.parametrize(
+    ("counts", "there"),
+    [
+        # Connections, and a pool.
+        ({"threads": [8, 20, 20], "go_goroutines": [30, 49, 40]}, False),
+        ({"threads": [8, 60, 60], "go_goroutines": []}, True),
+        ({"threads": [8, 8, 8], "go_goroutines": [30, 130, 90]}, True),
+        # They have ended.
+        ({"threads": [8, 60, 9], "go_goroutines": [30, 130, 31]}, False),
+    ],
+)
+def test_stacks_are_worth_a_dump_at_the_end_where_many_are_left(counts: dict[str, list[int]], there: bool) -> None:
+    left = stacks.Leftovers()
+    for at, threads in enumerate(counts["threads"]):
+        left.feed(CpuRead(at=at, process="operator", pid=1, cpu_ns=1, rss_bytes=1, threads=threads))
+        left.feed(CpuRead(at=at, process="recorder", pid=2, cpu_ns=1, rss_bytes=1, threads=100 * at))
+    for at, number in enumerate(counts["go_goroutines"]):
+        left.feed(Scraped(at=at, target="operator", samples={"go_goroutines": float(number), "other": 1.0}))
+    # Only what changed is in a scrape.
+    left.feed(Scraped(at=9, target="operator", samples={"other": 2.0}))
+    assert left.there == there

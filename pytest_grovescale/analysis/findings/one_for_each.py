@@ -1,0 +1,212 @@
+"""What the operator holds of for each object: a goroutine, a thread; by a line through all counts of a run.
+
+What starts with the first object (informers, their connections) comes once and would hide what comes with each: so the
+line begins at the first object, wherever it begins. It has to fit at three numbers of objects, or more; where a
+deployment was over too soon for that, goroutines count that are there at each rest with all objects, and stay or go,
+while the operator opened no watch of another kind. `initial_state` yields what is found.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ...recording.records import STACKS_LEFT
+from ..blocked_workers import read_dump, stack_groups
+from ..result import OPERATOR, Finding
+from .evidence import Sent
+from .grouping import About, Aspect, Found
+from .observed import QUIET_NS, Observed
+
+_LEAST_OBJECTS = 20
+_MOST_EACH = 4
+_OFF = 0.15
+"""How far the slope may be from a whole number for each object, as a share of that."""
+_FITS = 0.95
+"""r² of the line."""
+_ROOM, _FAR = 3.0, 0.1
+"""How far a count may be from the line, and the same as a share of what all objects make."""
+_LEVELS, _APART, _SPREAD = 3, 0.05, 0.4
+"""Numbers of objects at which it was counted, how far these are apart, and first and last, as a share of all."""
+_STAYED = 0.9
+
+_GOROUTINES, _THREADS = "goroutines", "threads"
+_SERIES = "go_goroutines"
+_GROWN = 20
+_POOL, _MORE_THAN_CORES, _BESIDE = 32, 4, 8
+_ANY_POOL = 40
+"""Growth that counts; of threads more than Python's default pool has, 32 at most and 4 more than there are cores
+(https://docs.python.org/3/library/concurrent.futures.html#concurrent.futures.ThreadPoolExecutor), with some beside it.
+Up to 40 a pool that someone made as large as the test is may be meant: a note."""
+
+_MOSTLY = 0.5
+"""Share of what grew that has to have one stack, for that to be named."""
+
+
+class _Counted(NamedTuple):
+    """How many of something the operator had."""
+
+    what: str
+    source: str
+    least: int
+    """Growth from which on it counts."""
+    points: Sequence[tuple[int, float]]
+    """(ns of the recorder's clock, number), in order."""
+
+
+class _Line(NamedTuple):
+    """How a count goes with the number of objects of a kind."""
+
+    resource: str
+    objects: int
+    each: int
+    slope: float
+    fits: float
+    """r²; 0 where it was counted at two numbers of objects only."""
+    first: float
+    most: float
+    last: float
+    ends: bool
+    """Whether the number of objects fell, and the count with it."""
+
+
+def findings(seen: Observed) -> Iterator[Finding]:
+    """Yield what grew with each object of a kind: for good, or, as a note, as long as each exists."""
+    if seen.absences:
+        return  # of several processes
+    for counted in _counted(seen):
+        lines = [line for resource in seen.lives for line in _lines(seen, counted, resource)]
+        if not lines and counted.what == _GOROUTINES:
+            lines = [line for resource in seen.lives for line in _at_rest(seen, counted, resource)]
+        made = {one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created}
+        best = max(lines, key=lambda line: (round(line.fits, 2), line.resource in made, line.resource), default=None)
+        if best is None:
+            continue
+        stayed = seen.settled and not best.ends and best.last - best.first >= _STAYED * best.each * best.objects
+        if best.ends:
+            then = ", and went with them: each object has one of its own as long as it exists"
+        elif stayed:
+            then = ", and stayed after they were gone"
+        else:
+            then = ": each object has one of its own"
+        where = _where(seen, best)
+        many = best.each * best.objects >= _ANY_POOL
+        sure = stayed and (where is not None or many or (counted.what != _THREADS and best.fits > 0))
+        yield Found(
+            id="initial-state",
+            severity="defect" if sure else "note",
+            about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
+            text=f"{counted.what} grew with the {best.resource}, {best.each} for each of {best.objects:,}, from"
+            f" {best.first:,.0f} to {best.most:,.0f}{then}" + (f": {where[0]:,} in {where[1]}" if where else ""),
+            evidence=(
+                f"{counted.source}, {len(counted.points):,} times: {best.slope:.2f} more for each"
+                + (f", r² {best.fits:.3f}" if best.fits else ", at rest"),
+                *([f"by a dump of its stacks after that: {where[2]}"] if where else []),
+            ),
+        )
+
+
+def _counted(seen: Observed) -> Iterator[_Counted]:
+    """Yield goroutines at each scrape, and threads at each look at the process."""
+    if (target := seen.target) is not None:
+        values = zip(target.moments, target.values(_SERIES), strict=True)
+        points = [(one.at, value) for one, value in values if value is not None and one.at < seen.end]
+        yield _Counted(_GOROUTINES, _SERIES, _GROWN, points)
+    reads = [read for read in seen.contents.reads.get(OPERATOR, []) if read.threads and read.at < seen.end]
+    if len({read.pid for read in reads}) == 1:
+        points = [(read.at, float(read.threads or 0)) for read in reads]
+        pool = min(_POOL, seen.contents.opened.machine.cores + _MORE_THAN_CORES)
+        yield _Counted(_THREADS, "by /proc", max(_GROWN, pool + _BESIDE), points)
+
+
+def _lines(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line]:
+    """Yield a line through the counts over the objects that ever came, and one over those that exist."""
+    lives = [life for life in seen.lives[resource] if life.begun >= seen.begin]
+    if len(lives) < _LEAST_OBJECTS:
+        return
+    came = sorted(life.begun for life in lives)
+    went = sorted(life.gone_at for life in lives if life.gone_at is not None)
+    points = [point for point in counted.points if point[0] >= came[0]]
+    before = [count for at, count in counted.points if at < came[0]]
+    if not before or len(points) < _LEVELS:
+        return
+    ever = [bisect_right(came, at) for at, _ in points]
+    there = [number - bisect_right(went, at) for number, (at, _) in zip(ever, points, strict=True)]
+    counts = [count for _, count in points]
+    for numbers in (ever, there) if ever != there else (ever,):
+        line = _fitted(numbers, counts, len(lives))
+        if line is None or line[0] * len(lives) < counted.least:
+            continue
+        each = round(line[0])
+        ends = numbers is there and ever != there and min(numbers[-1:]) <= (1 - _STAYED) * len(lives)
+        yield _Line(resource, len(lives), each, *line, before[-1], max(counts), counts[-1], ends)
+
+
+def _at_rest(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line]:
+    """Yield how a count differs between rests with all objects of a kind and without, where nothing else began.
+
+    A deployment may be over before a second scrape. Then only counts at rest are held against the number of objects.
+    """
+    lives = [life for life in seen.lives[resource] if life.begun >= seen.begin]
+    target, first, last = seen.target, seen.first_scrape, seen.settled_scrape
+    if target is None or first is None or last is None or len(lives) < _LEAST_OBJECTS:
+        return
+    start, end = target.moments[first].at, target.moments[last].at
+    if any(one.verb == "watch" and one.received > start and _is_new(seen, one) for one in seen.housekeeping):
+        return  # what a watch needs, its informer and its connection, grew too
+    came, leave = max(life.begun for life in lives), min(life.stays_until(end) for life in lives)
+    full = [count for at, count in counted.points if came + QUIET_NS <= at <= leave]
+    before, after = (next((count for at, count in counted.points if at == one), None) for one in (start, end))
+    if len(full) < _LEVELS or before is None or after is None:
+        return
+    most, least = max(full), min(full)
+    for without, ends in ((before, False), (after, True)):
+        each = round((most - without) / len(lives))
+        room = max(_ROOM, _FAR * each * len(lives))
+        near = 1 <= each <= _MOST_EACH and all(abs(one - without - each * len(lives)) <= room for one in (most, least))
+        stays = abs(after - most) <= room
+        if near and each * len(lives) >= counted.least and (stays if not ends else abs(after - before) <= room):
+            slope = (most - without) / len(lives)
+            yield _Line(resource, len(lives), each, slope, 0.0, before, max(c for _, c in counted.points), after, ends)
+            return
+
+
+def _is_new(seen: Observed, watch: Sent) -> bool:
+    """Return whether a watch is of a kind of which none was open when the first phase began."""
+    return not seen.open_watches(seen.begin)[watch.resource]
+
+
+def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tuple[float, float] | None:
+    """Return slope and r² of a line that goes through all counts with a whole number for each object; None without."""
+    levels = sorted(set(numbers))
+    apart = sum(after - before >= _APART * objects for before, after in pairwise(levels))
+    if apart + 1 < _LEVELS or levels[-1] - levels[0] < _SPREAD * objects:
+        return None
+    number, middle_x, middle_y = len(counts), sum(numbers) / len(numbers), sum(counts) / len(counts)
+    of_x = sum((x - middle_x) ** 2 for x in numbers)
+    of_y = sum((y - middle_y) ** 2 for y in counts)
+    both = sum((x - middle_x) * (y - middle_y) for x, y in zip(numbers, counts, strict=True))
+    if number < _LEVELS or not of_x or not of_y:
+        return None
+    slope, fits = both / of_x, both * both / (of_x * of_y)
+    each = round(slope)
+    if not 1 <= each <= _MOST_EACH or abs(slope - each) > _OFF * each or fits < _FITS:
+        return None
+    room = max(_ROOM, _FAR * each * objects)
+    far = max(abs(y - middle_y - slope * (x - middle_x)) for x, y in zip(numbers, counts, strict=True))
+    return (slope, fits) if far <= room else None
+
+
+def _where(seen: Observed, line: _Line) -> tuple[int, str, str] | None:
+    """Return how many of them are in one function, its name and its place; None without stacks of the operator."""
+    number: Counter[tuple[str, str]] = Counter()
+    for dump in (one for one in seen.contents.lines if one.source == STACKS_LEFT + OPERATOR):
+        for group in stack_groups(read_dump(dump.lines)):
+            number[group.function, group.place] += group.count
+    for (function, place), count in number.most_common(1):
+        if count >= _MOSTLY * line.each * line.objects:
+            return count, function, place
+    return None
