@@ -19,7 +19,7 @@ faults.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
@@ -148,10 +148,11 @@ def _given_up(seen: Observed) -> Iterator[Finding]:
     for (what, of), one in refused.items():
         lives = seen.of_name.get((one.resource, of), ())
         until = one.completed + _GIVEN_UP_NS
-        there = any(life.begun < one.received and life.stays(until) for life in lives)
+        there = [life for life in lives if life.begun < one.received and life.stays(until)]
         if there and until < seen.end and wrote.get((what, of), 0) < one.received and not seen.follows_fault(one):
             lost[what].append(one)
     for what, found in lost.items():
+        found = [one for one in found if not _says_what_its_like_do(seen, one, {each.object for each in found})]
         if _FEW <= len(found) <= _SHARE_OF_LIKE * kinds[what]:
             yield Found(
                 id=ID,
@@ -161,6 +162,17 @@ def _given_up(seen: Observed) -> Iterator[Finding]:
                 f" for the other {kinds[what] - len(found):,}: what it was to say is lost",
                 evidence=(shown(found[0].object),),
             )
+
+
+def _says_what_its_like_do(seen: Observed, one: Sent, lost: Collection[ObjectId]) -> bool:
+    """Return whether an object has the numbers, phases and conditions of one whose writes went through: it lacks none.
+
+    A conflict may be with a write that says the same, by another worker or before the cache has it.
+    """
+    at = one.completed + _GIVEN_UP_NS
+    alike = [life for life in seen.lives.get(one.resource, ()) if life.exists(at)]
+    own = next((life.numbers(at) for life in alike if life.object == one.object), {})
+    return bool(own) and any(life.object not in lost and life.numbers(at) == own for life in alike)
 
 
 def _errors(seen: Observed) -> Iterator[Finding]:

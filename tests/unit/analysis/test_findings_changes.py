@@ -597,8 +597,18 @@ def test_credentials_in_what_is_no_secret(maker: str, wrong: bool) -> None:
     assert ("credentials-logged" in ids(sim)) == wrong
 
 
-@pytest.mark.parametrize(("lost", "again", "wrong"), [(2, False, True), (2, True, False), (8, False, False)])
-def test_writes_that_are_refused_once_and_given_up(lost: int, again: bool, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("lost", "again", "says", "wrong"),
+    [
+        (2, False, "", True),
+        (2, True, "", False),
+        (8, False, "", False),
+        (2, False, "True", False),
+        (2, False, "False", True),
+    ],
+)
+def test_writes_that_are_refused_once_and_given_up(lost: int, again: bool, says: str, wrong: bool) -> None:
+    """``says``: what those say whose write was refused last; the others say True."""
     sim = settled()
     write: dict[str, Any] = {
         "verb": "update", "resource": "cliques", "group": "a.io", "subresource": "status", "namespace": "t",
@@ -610,6 +620,9 @@ def test_writes_that_are_refused_once_and_given_up(lost: int, again: bool, wrong
         if number >= lost or again:
             sim.request(420, **write, name=name)
             shown(sim, name, 430, difference=rec.Difference(kind="content", paths=["status.x"]))
+        if says:
+            value = says if number < lost else "True"
+            shown(sim, name, 440, numbers={"status.conditions[type=Ready].status": value})
     gone(sim)
     assert any("not sent again" in one.text for one in found(sim)) == wrong
 
