@@ -9,7 +9,8 @@ stay, as old revisions and finished Jobs, are a history without end, too.
 
 No false alarm: a list of an object's children grows as they are made, and stops. It counts where a field grew at four
 of five of its changes, three or more, and went on while there was nothing to do: after triggers and touches that change
-nothing, or in an idle window. What grows with the workload counts where ten changes of the operator made it larger, by
+nothing, or in an idle window; not where the object became smaller again in between, as one that goes back and forth
+does. What grows with the workload counts where ten changes of the operator made it larger, by
 200 bytes and more for each of ten objects or more, none of which it owns. A history is a note, since some of it may be
 kept on purpose: of changes of more than a number, each of which added as many, of three owners, or of one that changed
 twice, and none of what was there before went.
@@ -34,6 +35,8 @@ ID = "growing-objects"
 
 _CHANGES = 3
 _MOSTLY = 0.8
+_SHRINKS = 0.5
+"""Share of what changes of a field added; an object that became smaller by it in between does not grow."""
 _FOR_NOTHING = 2
 """Changes of one object while there was nothing to do that show it; of several objects one each."""
 _OBJECTS = 3
@@ -177,12 +180,14 @@ def _nothing_to_do(seen: Observed) -> list[tuple[int, int]]:
 def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:
     """Yield the fields that made an object larger with their changes, to its deletion."""
     grown: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    sizes: list[tuple[int, int]] = []
     if life.marked_at is not None:
         end = min(end, life.marked_at)
     for event in life.events:
         if event.at >= end:
             break
         if event.difference is not None:
+            sizes.append((event.at, event.difference.grown))
             for path in event.difference.paths:
                 grown[path].append((event.at, event.difference.grown))
     for path, changes in grown.items():
@@ -190,7 +195,8 @@ def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tup
             continue
         # What else changed with it may have become shorter.
         larger = [number for _, number in changes if number > 0]
-        if len(larger) < _MOSTLY * len(changes):
+        smaller = -sum(number for at, number in sizes if number < 0 and changes[0][0] <= at <= changes[-1][0])
+        if len(larger) < _MOSTLY * len(changes) or smaller >= _SHRINKS * sum(larger):
             continue
         for_nothing = sum(any(start <= at < stop for start, stop in times) for at, _ in changes)
         if for_nothing:

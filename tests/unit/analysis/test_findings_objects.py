@@ -885,6 +885,18 @@ def test_an_object_that_grows_with_each_write(moments: list[int], sizes: list[in
     assert all(one.severity == "defect" and one.text.startswith("status.history of one of ") for one in growing)
 
 
+def test_an_object_between_two_states_does_not_grow() -> None:
+    """A time that changes with seconds only: with the longer state, by chance."""
+    sim = settled()
+    clique(sim, "c", 200, owner="uid-other")
+    times = [400, *(DEPLOYED + ms for ms in range(100, 1000, 100))]
+    for number, ms in enumerate(times):
+        paths = ["status.phase", *(["status.since"] if number % 2 == 0 else [])]
+        written(sim, "c", ms, "content", paths=paths, grown=-7 if number % 2 else 7)
+    gone(sim)
+    assert "growing-objects" not in ids(sim)
+
+
 # ---- deletions that do not end
 
 
