@@ -27,6 +27,7 @@ from .comparison_plan import (
     VariantRun,
     check,
     is_silent,
+    one_sided,
     overall,
 )
 from .contention import PairContention, is_contended, remarks
@@ -41,7 +42,7 @@ from .metric_comparison import (
     not_measured,
 )
 from .run_metrics import COUNTS, floor_of, is_wall_time, phase_of, units_of
-from .statistics.decision import Decision, decide_with_facts, nominal_levels
+from .statistics.decision import OK_POWER, Decision, decide_with_facts, nominal_levels
 from .statistics.paired import Evidence, Floats
 
 __all__ = [
@@ -266,8 +267,11 @@ def _judged(
     facts = np.array([a.size > 0 and is_fact(key, a, b, floor=floor) for key, (a, b), floor in measured])
     fractions = tuple((at - plan.warmup) / (plan.pairs - plan.warmup) for at in looks)
     index = looks.index(look) if look is not None else 0
-    decision = decide_with_facts(Evidence(*np.array(p).T), facts, alpha=plan.alpha / 2, fractions=fractions, look=index)
-    alone = nominal_levels(plan.alpha / 2, fractions)[index]
+    alpha, ok_alpha = one_sided(plan)
+    decision = decide_with_facts(
+        Evidence(*np.array(p).T), facts, alpha=alpha, ok_alpha=ok_alpha, fractions=fractions, look=index
+    )
+    alone = nominal_levels(ok_alpha, fractions, power=OK_POWER)[index]
     early = look is None and len(pairs) >= FEWEST
     judged = []
     for at, (key, (a, b)) in enumerate(zip(keys, figures, strict=True)):
@@ -275,7 +279,7 @@ def _judged(
         if a.size:
             decided = look is not None or (early and facts[at] and decision.regression[at])
             verdict = _metric_verdict(decision, at) if decided else "inconclusive"
-            own = MetricLevels(alone, *_adjusted(decision, at, alone)) if gated else MetricLevels(alone)
+            own = MetricLevels(alone, *_adjusted(decision, at, alone), gated=gated)
             judged.append(
                 describe_metric(
                     key,

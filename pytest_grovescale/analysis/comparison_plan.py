@@ -43,6 +43,9 @@ class ComparisonPlan(msgspec.Struct, frozen=True, kw_only=True):
     ok: float = 1.10
     alpha: float = 0.05
     """Intervals hold 1 - alpha; each direction has alpha / 2, shared among all gated metrics and interim analyses."""
+    ok_alpha: float | None = None
+    """Alpha of ``ok``, which needs no sharing: a comparison is ok only if every gated metric of every part is (an
+    intersection-union test; Berger, Technometrics 24, 1982). None: `alpha` (older plans)."""
     pairs: int = 10
     """With the warm-up."""
     warmup: int = 1
@@ -102,6 +105,11 @@ class Discarded(msgspec.Struct, frozen=True, kw_only=True):
     pair: Pair
 
 
+def one_sided(plan: ComparisonPlan) -> tuple[float, float]:
+    """Return a plan's one-sided alphas: of a regression or an improvement, shared among its metrics, and of ``ok``."""
+    return plan.alpha / 2, (plan.alpha if plan.ok_alpha is None else plan.ok_alpha) / 2
+
+
 def check(plan: ComparisonPlan) -> None:
     """Raise UsageError for an invalid plan."""
     rising = all(earlier < later for earlier, later in zip(plan.looks, plan.looks[1:], strict=False))
@@ -111,6 +119,7 @@ def check(plan: ComparisonPlan) -> None:
         "a metric is gated twice": len(set(plan.gated)) < len(plan.gated),
         f"the bounds {plan.regression} and {plan.ok} are not 1 < regression < ok": not 1 < plan.regression < plan.ok,
         f"alpha is {plan.alpha}, not between 0 and 1": not 0 < plan.alpha < 1,
+        f"alpha of ok is {plan.ok_alpha}, not between 0 and 1": plan.ok_alpha is not None and not 0 < plan.ok_alpha < 1,
         f"the interim analyses {plan.looks} do not rise to the last of {plan.pairs} pairs": not plan.looks
         or not rising
         or plan.looks[-1] != plan.pairs,

@@ -84,10 +84,12 @@ class Bounds(msgspec.Struct, frozen=True):
 class MetricLevels(msgspec.Struct, frozen=True):
     """One-sided levels that a metric's bounds are taken at."""
 
-    alone: float
-    adjusted_low: float | None = None
-    """None for a metric that is not gated."""
-    adjusted_high: float | None = None
+    ok: float
+    low: float
+    """Of the lower bound, which a regression is decided by: Holm's among the metrics that are decided together."""
+    high: float
+    """Of the upper bound that an improvement is decided by."""
+    gated: bool
 
 
 def method_of(key: str, a: Floats, b: Floats, *, unpaired: bool = False) -> Method:
@@ -141,7 +143,7 @@ def describe_metric(
         verdict=verdict,
         more_pairs=_more_pairs(a, b, method, levels, bounds, next_look) if verdict == "inconclusive" else None,
         pairs=a.size,
-        gated=levels.adjusted_low is not None,
+        gated=levels.gated,
         note=note,
     )
     if method == "exact":
@@ -179,7 +181,7 @@ def _unpaired(
         if verdict == "inconclusive"
         else None,
         pairs=a.size,
-        gated=levels.adjusted_low is not None,
+        gated=levels.gated,
         note=note,
     )
     if bool(never_varies(a, b)):
@@ -188,16 +190,15 @@ def _unpaired(
         fewer = f"less than {floor:g} counts as {floor:g}"
         return msgspec.structs.replace(metric, method="unpaired", note="; ".join(filter(None, (note, fewer))))
     tested = log_difference(raised_a, raised_b)
-    low_level = levels.alone if levels.adjusted_low is None else levels.adjusted_low
     high_level = _level_above(metric, tested, levels, bounds)
     plain = difference(a, b)
     return msgspec.structs.replace(
         metric,
-        difference_low=_finite(bound(plain, low_level)[0]),
+        difference_low=_finite(bound(plain, levels.low)[0]),
         difference_high=_finite(bound(plain, high_level)[1]),
         p=min(1.0, 2 * float(min(p_above(tested), p_below(tested)))) if tested.freedom else None,
         ratio=math.exp(float(tested.mean)),
-        low=_exp(_finite(bound(tested, low_level)[0])),
+        low=_exp(_finite(bound(tested, levels.low)[0])),
         high=_exp(_finite(bound(tested, high_level)[1])),
     )
 
@@ -221,11 +222,10 @@ def _with_intervals(
 ) -> MetricComparison:
     differences = b - a
     tested = log_ratio(a, b) if metric.method == "ratio" else differences
-    low_level = levels.alone if levels.adjusted_low is None else levels.adjusted_low
     high_level = _high_level(metric, tested, levels, bounds)
     comparison = msgspec.structs.replace(
         metric,
-        difference_low=_bound(differences, low_level, 0),
+        difference_low=_bound(differences, levels.low, 0),
         difference_high=_bound(differences, high_level, 1),
         p=_two_sided(tested),
         wilcoxon_p=signed_rank_p(tested) if tested.size > 1 else None,
@@ -235,7 +235,7 @@ def _with_intervals(
     return msgspec.structs.replace(
         comparison,
         ratio=math.exp(float(tested.mean())),
-        low=_exp(_bound(tested, low_level, 0)),
+        low=_exp(_bound(tested, levels.low, 0)),
         high=_exp(_bound(tested, high_level, 1)),
     )
 
@@ -247,16 +247,16 @@ def _high_level(metric: MetricComparison, tested: Floats, levels: MetricLevels, 
 def _level_above(metric: MetricComparison, tested: Moments, levels: MetricLevels, bounds: Bounds) -> float:
     """Return the level of the upper end that the verdict is made from.
 
-    ``ok`` is decided without an adjustment. Holm's bound is further out: where it lies below the bound of ``ok`` too,
+    ``ok`` is decided without an adjustment. Where Holm's bound is further out, and lies below the bound of ``ok`` too,
     it also shows why the metric is ``ok`` but no ``improvement``.
     """
-    if levels.adjusted_high is None:
-        return levels.alone
     if metric.verdict in ("regression", "improvement"):
-        return levels.adjusted_high
-    adjusted = _finite(bound(tested, levels.adjusted_high)[1])
+        return levels.high
+    if levels.high > levels.ok:
+        return levels.ok
+    adjusted = _finite(bound(tested, levels.high)[1])
     holds = metric.method in ("ratio", "unpaired") and adjusted is not None and adjusted < math.log(bounds.ok)
-    return levels.adjusted_high if holds else levels.alone
+    return levels.high if holds else levels.ok
 
 
 def _bound(values: Floats, level: float, side: int) -> float | None:
@@ -289,10 +289,9 @@ def _more_pairs(
         above, below = log_ratios - math.log(bounds.regression), math.log(bounds.ok) - log_ratios
     else:
         above, below = b - bounds.regression * a, bounds.ok * a - b
-    gated_level = levels.adjusted_low if levels.adjusted_low is not None else levels.alone
     needed = [
         pairs_needed(float(margin.mean()), float(margin.std(ddof=1)), level=level)
-        for margin, level in ((above, gated_level), (below, levels.alone))
+        for margin, level in ((above, levels.low), (below, levels.ok))
     ]
     enough = [n for n in needed if n is not None]
     return max(next_look, min(enough) - a.size) if enough else None

@@ -317,15 +317,17 @@ def pair_plan(plan: Plan, found: Bisection) -> Plan | None:
         return None
     b = found.guilty[-1]
     a = arms[arms.index(found.guilty[0]) - 1]
+    warmup = 1 if is_shared(plan.subject) else 0
     comparison = ComparisonPlan(
         a=plan.arms[a].label,
         b=plan.arms[b].label,
         differs=f"revision: {plan.arms[a].revision[:12]}, {plan.arms[b].revision[:12]}",
         gated=(wanted.metric,),
         pairs=wanted.pairs,
-        looks=looks(wanted.pairs),
+        looks=looks(wanted.pairs, warmup=warmup),
+        warmup=warmup,
         alpha=ALPHA,
-        parallel=not is_shared(plan.subject),
+        parallel=not warmup,
         max_contention=wanted.max_contention,
         repeats=wanted.pairs,
     )

@@ -51,7 +51,7 @@ def run_bisect(
     if wanted.most < 1 or wanted.pairs < 0 or wanted.pairs == 1:
         raise UsageError(
             f"--most {wanted.most}, --pairs {wanted.pairs}",
-            next_step="Give at least one measurement, and at least 2 pairs (the first is the warm-up) or 0.",
+            next_step="Give at least one measurement, and at least 2 pairs (a single one shows no spread) or 0.",
         )
     parameters = variant.pairs_of("--param", wanted.parameters)
     top = variant.repository()

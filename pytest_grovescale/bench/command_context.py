@@ -14,7 +14,7 @@ from ..analysis.result import NO_OPERATOR
 from ..errors import RecordingError, UsageError
 from . import target_test
 from .screen import Screen
-from .store import TYPICAL_S, Plan, Store
+from .store import TYPICAL_S, Plan, Slot, Store
 from .target_test import Subject
 
 Write = Callable[[str], None]
@@ -76,14 +76,18 @@ def found_test(test: str, environment: Environment, parameters: Mapping[str, str
     return target_test.find(test, [*environment.options, *given])
 
 
-def show_plan(plan: Plan, reports: Path, write: Write, *, other: str) -> int:
+def show_plan(plan: Plan, reports: Path, write: Write, *, other: str, fewest: Sequence[Slot] | None = None) -> int:
     """Show what a command without arguments would run, and its duration; return the exit code for "nothing was run".
 
-    ``other``: how to specify what to run.
+    ``other``: how to specify what to run. ``fewest``: the runs that are made in any case; None: all.
     """
     earlier = _earlier(plan, reports)
-    sizes = {name: len(plan.part(name)) for name in dict.fromkeys(slot.part for slot in plan.slots)}
-    seconds = {name: number * earlier.get(name, TYPICAL_S[name]) for name, number in sizes.items()}
+    parts = dict.fromkeys(slot.part for slot in plan.slots)
+    sizes = {
+        name: (sum(slot.part == name for slot in (plan.slots if fewest is None else fewest)), len(plan.part(name)))
+        for name in parts
+    }
+    each = {name: earlier.get(name, TYPICAL_S[name]) for name in parts}
     labels = list(dict.fromkeys(arm.label for arm in plan.arms.values()))
     subject = plan.subject
     where = f"cluster {subject.cluster}" + (f", {subject.nodes} nodes" if subject.nodes else "")
@@ -94,15 +98,24 @@ def show_plan(plan: Plan, reports: Path, write: Write, *, other: str) -> int:
                 f"plan of grovescale {plan.command}: {', '.join(labels)}",
                 f"  test: {_shown(Path(subject.path))}::{subject.name} ({where})",
                 *(
-                    f"  {name}: {number} runs, about {durations.text(_rounded(seconds[name]))}"
-                    for name, number in sizes.items()
+                    f"  {name}: {_from_to(low, high)} runs, about {_time(low * each[name], high * each[name])}"
+                    for name, (low, high) in sizes.items()
                 ),
-                f"about {durations.text(_rounded(sum(seconds.values())))} in all, by {basis}",
+                f"about {_time(*(sum(sizes[name][end] * each[name] for name in parts) for end in (0, 1)))} in all,"
+                f" by {basis}",
                 f"Nothing was started. Run this plan: grovescale {plan.command} --yes; or say what to run: {other}",
             ]
         )
     )
     return 2
+
+
+def _from_to(low: object, high: object) -> str:
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def _time(low: float, high: float) -> str:
+    return _from_to(durations.text(_rounded(low)), durations.text(_rounded(high)))
 
 
 def _earlier(plan: Plan, reports: Path) -> dict[str, float]:

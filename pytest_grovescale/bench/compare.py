@@ -57,8 +57,8 @@ _FACTS = ("kubernetes", "nodes")
 def plan_with_gates(plan: ComparisonPlan, found: Sequence[Pair]) -> ComparisonPlan:
     """Return the plan with the metrics that its verdict is about: those named, else the default ones.
 
-    The default ones depend on what the warm-up pair measured, which decides nothing itself. Raises UsageError for a
-    named metric that was not measured.
+    The default ones depend on how much there is to count in the first pair, never on how A and B differ. Raises
+    UsageError for a named metric that was not measured.
     """
     known = {key for pair in found for run in (pair.a, pair.b) for key in run.metrics}
     if not plan.gated:
@@ -169,7 +169,7 @@ class Wanted(NamedTuple):
     subject: Subject
     parts: tuple[str, ...] = PARTS
     pairs: Mapping[str, int] = PAIRS
-    """Part → number of its pairs, including the warm-up."""
+    """Part → number of its pairs, including a warm-up."""
     no_early_stop: bool = False
     """Whether the figures are evaluated only once all pairs are complete."""
     sequential: bool = False
@@ -196,7 +196,7 @@ def plan_of(wanted: Wanted) -> Plan:
             next_step=f"Ask for {FEWEST} or more.",
         )
     if (fewest := min(wanted.pairs[part] for part in wanted.parts)) < 2:
-        raise UsageError(f"{fewest} pairs: the first is the warm-up", next_step="Ask for 2 or more.")
+        raise UsageError(f"{fewest} pairs: a single one shows no spread", next_step="Ask for 2 or more.")
     shared = is_shared(wanted.subject)
     if shared and NOOP in wanted.parts:
         raise UsageError(
@@ -214,6 +214,13 @@ def plan_of(wanted: Wanted) -> Plan:
         )
     a, b = wanted.pairing.a, wanted.pairing.b
     refuse_unfit(wanted.subject, (a, b))
+    # In parallel runs, the wall times of one variant depend on the other. What the first pair meets, such as clusters
+    # that have just started, both of its runs meet; counts need no warm-up in any case.
+    parallel = {
+        part: part == NOOP or not (wanted.sequential or shared or any(is_wall_time(key) for key in keys))
+        for part, keys in gated.items()
+    }
+    warmup = {part: 0 if part == RUN or parallel[part] else 1 for part in gated}
     comparisons = {
         part: ComparisonPlan(
             a=a.label,
@@ -221,12 +228,11 @@ def plan_of(wanted: Wanted) -> Plan:
             differs=wanted.pairing.differs,
             gated=keys,
             pairs=wanted.pairs[part],
-            looks=_looks(part, wanted),
-            # Counts need no warm-up: those of the first pair are as those of the others.
-            warmup=0 if part == RUN else 1,
+            looks=_looks(part, wanted, warmup=warmup[part]),
+            warmup=warmup[part],
             alpha=ALPHA / len(gated),
-            # In parallel runs, the wall times of one variant depend on the other.
-            parallel=part == NOOP or not (wanted.sequential or shared or any(is_wall_time(key) for key in keys)),
+            ok_alpha=ALPHA,
+            parallel=parallel[part],
             max_contention=wanted.max_contention,
             # On a machine with constant other load, a comparison takes at most twice as long.
             repeats=0 if part == RUN else wanted.pairs[part],
@@ -254,10 +260,10 @@ def plan_of(wanted: Wanted) -> Plan:
     )
 
 
-def _looks(part: str, wanted: Wanted) -> tuple[int, ...]:
+def _looks(part: str, wanted: Wanted, *, warmup: int) -> tuple[int, ...]:
     if wanted.no_early_stop:
         return (wanted.pairs[part],)
-    return quick_looks(wanted.pairs[part]) if part == RUN else looks(wanted.pairs[part])
+    return quick_looks(wanted.pairs[part]) if part == RUN else looks(wanted.pairs[part], warmup=warmup)
 
 
 def _gated(keys: Sequence[str], part: str) -> tuple[str, ...]:

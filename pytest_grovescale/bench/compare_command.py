@@ -94,7 +94,8 @@ def run_compare(
         raise UsageError("--allow-different is for finished runs", next_step="Name the folders of two.")
     plan = compare.plan_of(_wanted(wanted, names, test, environment))
     if wanted.is_bare and not wanted.yes:
-        return show_plan(plan, environment.reports, write, other="grovescale compare [A] [B] [TEST]")
+        fewest = compare.fewest_to_come(plan, {})
+        return show_plan(plan, environment.reports, write, other="grovescale compare [A] [B] [TEST]", fewest=fewest)
     if len(names) < 2 and not (wanted.other or wanted.git or wanted.yes):
         named = next(iter(names), next(iter(plan.arms.values())).label)
         raise UsageError(

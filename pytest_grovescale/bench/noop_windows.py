@@ -1,8 +1,8 @@
 """No-op windows: one deployed workload for each variant, on separate clusters, measured in parallel.
 
-Both variants' windows are open at the same time, and their triggers alternate, A B B A …, each when the previous one is
-processed. A machine's speed changes within seconds, in particular that of a virtual machine with neighbours: sequential
-windows differed by 15 % for the same work, as did every process on the machine.
+Both variants' windows are open at the same time, and their triggers alternate, A B B A …, each when the operator that
+has the previous one pauses. A machine's speed changes within seconds, in particular that of a virtual machine with
+neighbours: sequential windows differed by 15 % for the same work, as did every process on the machine.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ..analysis.run_metrics import window_name
 from ..errors import UsageError
 from ..json_lines import Channel
 from ..scenario import driver_protocol as protocol
+from ..scenario.quiescence import Rest
 from ..scenario.running_phase import idle_twin_name
 from . import child, measured
 from .child import Child
@@ -64,9 +65,8 @@ class Windows:
         arms = [slot.arm, *(arm for arm in self._bench.plan.arms if arm != slot.arm)]
         round_ = [msgspec.structs.replace(slot, arm=arm) for arm in arms]
         slots = [one for one in round_ if one not in done]
-        for one in slots:
-            if not self._deployed(one):
-                return
+        if not self._deployed([one for one in slots if one.arm not in self._sessions]):
+            return
         try:
             self._measure(slots, began)
         except SessionBroken as broken:
@@ -79,15 +79,16 @@ class Windows:
         sessions = [self._sessions[slot.arm] for slot in slots]
         name = self._name(slots[0])
         if plan.fresh:
-            for session in sessions:
-                session.restart()
+            rests = ask_all(sessions, protocol.Restart(), protocol.Rested)
+            for session, answer in zip(sessions, rests, strict=True):
+                session.note_restarted(answer.rest)
         _pass(sessions, idle_offset(self._bench.plan, slots[0]))
         with _open(sessions, protocol.Begin(name=idle_twin_name(name), twin_of=name)):
             _pass(sessions, plan.seconds)
         with _open(sessions, protocol.Begin(name=name)):
             # Two variants take twice as long: each gets its share of the time.
             _trigger(sessions, plan.triggers, plan.seconds * len(sessions))
-        tests = [session.report(name) for session in sessions]
+        tests = [answer.test for answer in ask_all(sessions, protocol.Report(name=name), protocol.Measured)]
         each = (time.monotonic() - began) / len(slots)
         base = self._bench.store.folder
         runs = measured.with_contention(
@@ -105,20 +106,20 @@ class Windows:
         times = sum(one.round == slot.round for one in self._bench.store.discarded(self._bench.plan.slots, slot.part))
         return window_name(slot.round + 1, times)
 
-    def _deployed(self, slot: Slot) -> bool:
-        """Deploy an arm's workload if necessary; return whether it is deployed."""
-        if slot.arm in self._sessions:
-            return True
+    def _deployed(self, slots: Sequence[Slot]) -> bool:
+        """Deploy the workloads of these slots' arms at the same time; return whether all are deployed."""
         began = time.monotonic()
-        self._bench.screen.say(f"deploying {self._bench.plan.arms[slot.arm].label} for its no-op windows")
-        session = self._stack.enter_context(opened(self._bench, slot.arm, self._look))
-        try:
-            session.deployed()
-        except SessionBroken as broken:
-            self._bench.keep(slot, began, broken.test, broken.run)
-            return False
-        self._sessions[slot.arm] = session
-        return True
+        opening: list[tuple[Slot, Session]] = []
+        for slot in slots:
+            self._bench.screen.say(f"deploying {self._bench.plan.arms[slot.arm].label} for its no-op windows")
+            opening.append((slot, self._stack.enter_context(opened(self._bench, slot.arm, self._look))))
+        for slot, session in opening:
+            try:
+                session.deployed()
+                self._sessions[slot.arm] = session
+            except SessionBroken as broken:
+                self._bench.keep(slot, began, broken.test, broken.run)
+        return all(slot.arm in self._sessions for slot in slots)
 
     def finish(self) -> None:
         """Let the tests continue to their ends, both at the same time."""
@@ -136,11 +137,9 @@ def idle_offset(plan: Plan, slot: Slot) -> float:
 @contextlib.contextmanager
 def _open(sessions: Sequence[Session], begin: protocol.Begin) -> Iterator[None]:
     """Keep a phase open in all sessions during the block."""
-    for session in sessions:
-        session.ask(begin, protocol.Done)
+    ask_all(sessions, begin, protocol.Done)
     yield
-    for session in sessions:
-        session.ask(protocol.End(), protocol.Done)
+    ask_all(sessions, protocol.End(), protocol.Done)
 
 
 def _pass(sessions: Sequence[Session], seconds: float) -> None:
@@ -160,6 +159,13 @@ def _trigger(sessions: Sequence[Session], triggers: int, seconds: float) -> None
             session.ask(protocol.Trigger(limit_s=max(ends - time.monotonic(), _LEAST_S)), protocol.Rested)
         if time.monotonic() >= ends:
             return
+
+
+def ask_all(sessions: Sequence[Session], order: protocol.AnyOrder, wanted: type[T]) -> list[T]:
+    """Send a command to all sessions, which execute it at the same time; return their answers. Raises SessionBroken."""
+    for session in sessions:
+        session.say(order)
+    return [session.hear(wanted) for session in sessions]
 
 
 class Session:
@@ -184,25 +190,24 @@ class Session:
 
     def deployed(self) -> None:
         """Return when the workload is deployed and the operator is idle. Raises SessionBroken on failure."""
-        self._hear(protocol.Ready)
+        self.hear(protocol.Ready)
 
-    def restart(self) -> None:
-        """Restart the operator; return when it has caught up."""
-        rest = self.ask(protocol.Restart(), protocol.Rested).rest
+    def note_restarted(self, rest: Rest) -> None:
+        """Report an operator that does not come to rest after its restart."""
         if not rest.reached:
             waited = f"{rest.cores:.2f} cores after {rest.seconds:.0f} s"
             self._bench.screen.say(f"{self._name}: the operator does not come to rest: {waited}")
 
-    def report(self, name: str) -> TestResult:
-        """Return the figures of a window and its twin."""
-        return self.ask(protocol.Report(name=name), protocol.Measured).test
-
     def ask(self, order: protocol.AnyOrder, wanted: type[T]) -> T:
         """Send a command and return its answer. Raises SessionBroken."""
+        self.say(order)
+        return self.hear(wanted)
+
+    def say(self, order: protocol.AnyOrder) -> None:
+        """Send a command."""
         # Reading the answer reports a process that has died.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._channel.say(order)
-        return self._hear(wanted)
 
     def look(self) -> None:
         """Show the test's output."""
@@ -211,14 +216,14 @@ class Session:
 
     def finish(self) -> None:
         """Let the test continue to its end."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._channel.say(protocol.Finish())
+        self.say(protocol.Finish())
 
     def ended(self) -> None:
         """Return when the test has ended."""
         self._process.wait(self._follow)
 
-    def _hear(self, wanted: type[T]) -> T:
+    def hear(self, wanted: type[T]) -> T:
+        """Return the next answer. Raises SessionBroken where there is none of this type."""
         answer = self._next()
         if isinstance(answer, wanted):
             return answer

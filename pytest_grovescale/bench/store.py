@@ -50,11 +50,11 @@ NOOP, DEPLOY, RUN, PROFILE, BISECT = "noop", "deploy", "run", "profile", "bisect
 """Parts of a comparison. ``RUN``: whole runs of the test, which a quick comparison makes instead of no-op windows and
 deploy runs. ``PROFILE``: one run of each variant, with the machine to itself and a profiling pass; the verdict does not
 include it."""
-PAIRS: Mapping[str, int] = {NOOP: 16, DEPLOY: 16, RUN: 12}
-"""Part of a comparison → number of its pairs, including the warm-up. `grovescale selftest power` shows what they can
-detect; each part takes less than 20 minutes with them on two cores, at 1000 pods."""
+PAIRS: Mapping[str, int] = {NOOP: 10, DEPLOY: 14, RUN: 12}
+"""Part of a comparison → number of its pairs, including a warm-up. `grovescale selftest power` shows what they can
+detect. Of an operator with itself, nearly all comparisons end at their first analysis, after half of them."""
 
-TYPICAL_S: Mapping[str, float] = {NOOP: 22.0, DEPLOY: 31.5, RUN: 12.0, PROFILE: 120.0, "sweep": 57.0}
+TYPICAL_S: Mapping[str, float] = {NOOP: 14.0, DEPLOY: 31.5, RUN: 12.0, PROFILE: 120.0, "sweep": 57.0}
 """Part → seconds for one run of it, with set-up and teardown: medians of the comparisons and the sweep of up to 1000
 pods on two cores in docs/comparing.md."""
 
@@ -63,8 +63,8 @@ ALPHA = 0.05
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
-FIRST_LOOK = 6
-"""With fewer pairs than this, warm-up included, an interval is too wide for an interim analysis."""
+FIRST_LOOK = 5
+"""With fewer pairs than this after the warm-up, an interval is too wide for an interim analysis."""
 
 
 class Slot(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -99,9 +99,12 @@ def shuffled(part: str, values: Sequence[str], repeats: int, *, seed: int = 0) -
     )
 
 
-def looks(pairs: int) -> tuple[int, ...]:
-    """Return the numbers of pairs at which the figures are analysed: an interim analysis if worthwhile, and the end."""
-    early = max(FIRST_LOOK, math.ceil(0.6 * pairs))
+def looks(pairs: int, *, warmup: int = 0) -> tuple[int, ...]:
+    """Return the numbers of pairs at which the figures are analysed: halfway if there are enough, and at the end.
+
+    ``pairs`` include the ``warmup``.
+    """
+    early = warmup + max(FIRST_LOOK, math.ceil((pairs - warmup) / 2))
     return (early, pairs) if early < pairs else (pairs,)
 
 
@@ -138,7 +141,7 @@ RUNS = "runs"
 class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """How no-op windows are measured, for both variants at the same time."""
 
-    seconds: float = 10.0
+    seconds: float = 6.0
     """Length of the idle twin; upper limit for the time of each variant's triggers."""
     triggers: int = 100
     """Maximum number for each variant. A window's figure varies with the machine's speed within it, not with the

@@ -44,7 +44,12 @@ def _add_compare(commands: Any) -> None:
     compare.add_argument("--git", nargs=2, default=[], metavar=("REV_A", "REV_B"), help="two revisions of the operator")
     compare.add_argument("--build", default="", metavar="CMD", help="shell command that builds a revision")
     compare.add_argument("--parts", metavar="PARTS", help="noop windows, deploy runs, or both (noop,deploy)")
-    compare.add_argument("--pairs", type=int, metavar="N", help="runs of each variant (16)")
+    compare.add_argument(
+        "--pairs",
+        type=int,
+        metavar="N",
+        help="most pairs (10 of windows, 14 of deploy runs, 12 of --quick)",
+    )
     compare.add_argument(
         "--no-early-stop", action="store_true", help="make all pairs, without interim analyses, which may stop early"
     )
@@ -65,7 +70,7 @@ def _add_compare(commands: Any) -> None:
         help="time for the pairs, builds not included; what is open then is inconclusive (--quick: 5m, else none)",
     )
     compare.add_argument(
-        "--window", default="", metavar="DURATION", help="length of a no-op window (10s); --quick: longest hold (3s)"
+        "--window", default="", metavar="DURATION", help="length of a no-op window (6s); --quick: longest hold (3s)"
     )
     compare.add_argument("--triggers", type=int, metavar="N", help="triggers in a no-op window (100)")
     compare.add_argument(

@@ -15,6 +15,7 @@ import contextlib
 import math
 import os
 import socket
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ from ..analysis.analyse import RECORDINGS
 from ..analysis.result import TestResult
 from ..errors import GrovescaleError, PhaseError, UsageError
 from ..json_lines import Channel
-from .quiescence import Rest, idle_cores, trigger_until_done, until_rest
+from .quiescence import Rest, Work, idle_cores, trigger, until_rest
 from .running_phase import RunningPhase, idle_twin_name
 
 
@@ -141,10 +142,11 @@ class Begin(Order, tag="begin", frozen=True, kw_only=True):
 
 
 class Trigger(Order, tag="trigger", frozen=True, kw_only=True):
-    """Trigger every workload once; answered by ``Rested`` once the operator is done with it.
+    """Trigger every workload once; answered by ``Rested`` once the operator pauses after its work.
 
     Triggers during an earlier reconcile are coalesced in its queue: a slow variant would do less work for each, and
-    look fast.
+    look fast. So before a trigger, and before the window ends, the operator is done with the one before: most of the
+    time that takes to know passes while the other variant is triggered.
     """
 
     limit_s: float
@@ -229,6 +231,10 @@ def serve(test: RunningTest, workloads: Sequence[Workload], driver: Channel[AnyO
         driver.close()
 
 
+_LAST_S = 5.0
+"""Longest wait for the operator to be done with a window's last trigger, s: its effects belong to the window."""
+
+
 class _Windows(contextlib.ExitStack):
     """Executes orders; a phase that an order has begun stays open until another ends it, or something fails."""
 
@@ -238,6 +244,8 @@ class _Windows(contextlib.ExitStack):
         """Cores that the idle operator uses."""
         self._test = test
         self._workloads = list(dict.fromkeys(workloads))
+        self._work: Work | None = None
+        """What the operator does with the last trigger of the window that is open."""
 
     def obey(self, order: Restart | Begin | Trigger | End | Report) -> Answer:
         match order:
@@ -247,6 +255,7 @@ class _Windows(contextlib.ExitStack):
             case Begin(name=name, twin_of=twin_of):
                 # A window is still open where the other variant has failed in the middle of it.
                 self.close()
+                self._work = None
                 window = self.enter_context(RunningPhase(self._test, name, timeout=_TIMEOUT_S, twin_of=twin_of))
                 window.edges_only()
                 window.begin()
@@ -254,6 +263,7 @@ class _Windows(contextlib.ExitStack):
             case Trigger(limit_s=limit_s):
                 return Rested(rest=self._trigger(limit_s))
             case End():
+                self._finish_last(_LAST_S)
                 self.close()
                 return Done()
             case Report(name=name):
@@ -263,7 +273,17 @@ class _Windows(contextlib.ExitStack):
         phase = self._test.current
         if phase is None:
             raise UsageError("a trigger outside a window", next_step="Begin one first.")
-        return trigger_until_done(self._operator, self._workloads, self.idle, limit_s=limit_s, wait=phase.pass_time)
+        began = time.monotonic()
+        self._finish_last(limit_s)
+        self._work = trigger(self._operator, self._workloads, self.idle)
+        left = max(0.0, began + limit_s - time.monotonic())
+        return self._work.until_pause(limit_s=left, wait=phase.pass_time)
+
+    def _finish_last(self, limit_s: float) -> None:
+        """Wait until the operator is done with the last trigger, if there was one in this phase."""
+        work, self._work = self._work, None
+        if work is not None and (phase := self._test.current) is not None:
+            work.until_done(limit_s=limit_s, wait=phase.pass_time)
 
     @property
     def _operator(self) -> Operator:

@@ -111,16 +111,49 @@ def until_done(operator: Process, idle: float, asked_ns: int, *, limit_s: float,
     may have done all of the work already. Sooner than `until_rest`, and less certain: a wait inside a reconcile of more
     than 0.1 s looks the same. Gives up after ``limit_s``. Raises OperatorError when it has died.
     """
-    began = busy = time.monotonic()
-    worked = cpu_ns(operator) - asked_ns > _WORK_NS
-    for cores in _cores(operator, _STEP_S, wait):
-        now = time.monotonic()
-        if cores > idle + _STEP_MARGIN_CORES:
-            busy, worked = now, True
-        reached = now - busy >= (_DONE_S if worked else _UNHEARD_S)
-        if reached or now - began >= limit_s:
-            return Rest(reached=reached, cores=cores, seconds=now - began)
-    raise AssertionError("the clock goes on for ever")
+    return Work(operator, idle, asked_ns).until_done(limit_s=limit_s, wait=wait)
+
+
+class Work:
+    """What an operator does with a trigger, by its CPU clock. Others may be triggered before it is known to be done."""
+
+    def __init__(self, operator: Process, idle: float, asked_ns: int) -> None:
+        """``idle``: cores that it uses when idle; ``asked_ns``: its `cpu_ns` just before the trigger."""
+        self._operator = operator
+        self._idle = idle
+        self._demand = _Demand(operator)
+        self._seen_ns, self._at = self._demand.ns(), time.monotonic_ns()
+        self._busy = self._at
+        self._worked = cpu_ns(operator) - asked_ns > _WORK_NS
+
+    def until_done(self, *, limit_s: float, wait: Wait = time.sleep) -> Rest:
+        """Return when it is done: see the function of this name."""
+        return self._until(_DONE_S, limit_s, wait)
+
+    def until_pause(self, *, limit_s: float, wait: Wait = time.sleep) -> Rest:
+        """Return as soon as it has paused: it has worked, and most likely is done, which `until_done` finds later."""
+        return self._until(_STEP_S, limit_s, wait)
+
+    def _until(self, quiet_s: float, limit_s: float, wait: Wait) -> Rest:
+        began = time.monotonic()
+        while True:
+            cores = self._look()
+            now = time.monotonic()
+            reached = now - self._busy / 1e9 >= (quiet_s if self._worked else _UNHEARD_S)
+            if reached or now - began >= limit_s:
+                return Rest(reached=reached, cores=cores, seconds=now - began)
+            wait(_STEP_S)
+
+    def _look(self) -> float:
+        """Note whether it has worked since the last look; return how many cores it has used since."""
+        before, then = self._seen_ns, self._at
+        self._seen_ns, self._at = self._demand.ns(), time.monotonic_ns()
+        used, elapsed = self._seen_ns - before, self._at - then
+        # Of a longer time, the tolerance is not to hide what is work in one step.
+        tolerance = min(_STEP_MARGIN_CORES * max(elapsed, _STEP_S * 1e9), _WORK_NS)
+        if used > self._idle * elapsed + tolerance:
+            self._busy, self._worked = self._at, True
+        return used / elapsed if elapsed else 0.0
 
 
 def _cores(operator: Process, over_s: float, wait: Wait) -> Iterator[float]:
@@ -226,9 +259,14 @@ def trigger_until_done(
     operator: Process, workloads: Sequence[Workload], idle: float, *, limit_s: float, wait: Wait
 ) -> Rest:
     """Repeat each workload's last trigger, and return when the operator is done with it; see `until_done`."""
+    return trigger(operator, workloads, idle).until_done(limit_s=limit_s, wait=wait)
+
+
+def trigger(operator: Process, workloads: Sequence[Workload], idle: float) -> Work:
+    """Repeat each workload's last trigger, and return what the operator does with it."""
     asked_ns = cpu_ns(operator)
     _trigger(workloads)
-    return until_done(operator, idle, asked_ns, limit_s=limit_s, wait=wait)
+    return Work(operator, idle, asked_ns)
 
 
 def _trigger(workloads: Sequence[Workload]) -> None:

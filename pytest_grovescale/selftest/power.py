@@ -34,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..analysis.comparison import ComparisonPlan, Pair, check, facts_from
+from ..analysis.comparison_plan import one_sided
 from ..analysis.contention import MAX_CONTENTION
 from ..analysis.profiles.functions import wilson
 from ..analysis.run_metrics import COUNTS, floor_of, units_of
@@ -302,8 +303,9 @@ def _part(noise: Noise, part: str, comparisons: int, seed: int, pairs: int, max_
     plan = msgspec.structs.replace(
         recorded,
         pairs=pairs,
-        looks=quick_looks(pairs) if part == RUN else looks(pairs),
+        looks=quick_looks(pairs) if part == RUN else looks(pairs, warmup=recorded.warmup),
         alpha=ALPHA if part == RUN else ALPHA / len({*noise.parts} - {RUN}),
+        ok_alpha=ALPHA,
         max_contention=max_contention,
         repeats=0 if recorded.by_counts else pairs,
     )
@@ -419,6 +421,7 @@ def outcome(plan: ComparisonPlan, drawn: Floats) -> _Outcome:
     floors = np.array([floor_of(key) if plan.by_counts else 0.0 for key in plan.gated])
     usable = plan.pairs - plan.warmup
     fractions = tuple((look - plan.warmup) / usable for look in plan.looks)
+    alpha, ok_alpha = one_sided(plan)
     shape = drawn.shape[1:3]
     regression, improvement, ok = np.zeros((3, *shape), dtype=np.bool_)
     found = _Outcome(regression, improvement, ok, np.zeros(shape[0], dtype=np.int64))
@@ -435,7 +438,8 @@ def outcome(plan: ComparisonPlan, drawn: Floats) -> _Outcome:
         decision = decide_with_facts(
             evidence(a, b, counts=counts, regression=plan.regression, ok=plan.ok, unpaired=floors > 0),
             never_varies(a, b) & counts,
-            alpha=plan.alpha / 2,
+            alpha=alpha,
+            ok_alpha=ok_alpha,
             fractions=fractions,
             look=index,
         )

@@ -4,8 +4,10 @@ alpha-spending function among its planned interim analyses.
 *Holm.* The claims are tested in the order of their p-values, the smallest first, at level alpha / m, alpha / (m - 1) …,
 until one fails; the rest fail with it. (S. Holm, Scandinavian Journal of Statistics 6, 1979.)
 
-*Interim analyses.* The spending function is that of Lan and DeMets (Biometrika 70, 1983) that comes close to O'Brien
-and Fleming's bounds: almost nothing early, almost all of alpha at the end. Alpha is one-sided throughout.
+*Interim analyses.* Each claim spends its alpha over the analyses (Lan and DeMets, Biometrika 70, 1983) by a power of
+the fraction of all pairs (Kim and DeMets, Biometrika 74, 1987). ``ok``, which ends most comparisons, spends it evenly,
+which comes close to Pocock's bounds; a regression or an improvement the square: little early, most at the end. Alpha is
+one-sided throughout.
 """
 
 from __future__ import annotations
@@ -19,6 +21,10 @@ import numpy.typing as npt
 import scipy
 
 from .paired import Evidence, Flags, Floats
+
+OK_POWER, CHANGE_POWER = 1.0, 2.0
+"""Powers by which ``ok``, and a regression or an improvement, spend alpha. Both bounds of O'Brien and Fleming's kind
+would end few comparisons halfway: "How many pairs" in docs/comparing.md."""
 
 # Beyond so many standard deviations a normal distribution is 0 at double precision.
 _FAR = 9.0
@@ -60,7 +66,7 @@ class Levels(NamedTuple):
     """One-sided levels of one interim analysis."""
 
     alone: float
-    """Of a metric by itself, and of every ``ok``: all must be ok, which makes a false one rarer, not more frequent."""
+    """Of every ``ok``: all must be ok, which makes a false one rarer, not more frequent."""
     steps: tuple[float, ...]
     """Of Holm's steps over the gated metrics."""
 
@@ -74,11 +80,11 @@ def decide(evidence: Evidence, levels: Levels) -> Decision:
 
 
 def decide_with_facts(
-    evidence: Evidence, facts: Flags, *, alpha: float, fractions: tuple[float, ...], look: int
+    evidence: Evidence, facts: Flags, *, alpha: float, ok_alpha: float, fractions: tuple[float, ...], look: int
 ) -> Decision:
     """Return the decisions as `decide` does, where ``facts`` (…, metrics) marks counts that never vary.
 
-    Their evidence is 0 or 1 and needs no test: they take no share of ``alpha``, which is one-sided.
+    Their evidence is 0 or 1 and needs no test: they take no share of ``alpha``. It and ``ok_alpha`` are one-sided.
     """
     metrics = facts.shape[-1]
     tested = metrics - facts.sum(axis=-1)
@@ -87,7 +93,7 @@ def decide_with_facts(
     )
     found = Decision(*np.zeros((3, *facts.shape), dtype=np.bool_), *np.zeros((2, *facts.shape)))
     for number in np.unique(tested):
-        levels = levels_of_look(alpha, fractions, look, max(1, int(number)))
+        levels = levels_of_look(alpha, fractions, look, max(1, int(number)), ok_alpha=ok_alpha)
         # Facts are last in their order, and never reached.
         steps = (*levels.steps, *(levels.steps[-1],) * (metrics - len(levels.steps)))
         chosen = tested == number
@@ -100,14 +106,15 @@ def decide_with_facts(
     )
 
 
-def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metrics: int) -> Levels:
-    """Return the levels of an interim analysis (0 is the first) for so many gated metrics; ``alpha`` is one-sided.
+def levels_of_look(alpha: float, fractions: tuple[float, ...], look: int, metrics: int, *, ok_alpha: float) -> Levels:
+    """Return the levels of an interim analysis (0 is the first) for so many gated metrics; both alphas are one-sided.
 
-    Each of Holm's steps spends its own share of alpha over the analyses (Maurer and Bretz, Statistics in
+    Each of Holm's steps spends its own share of ``alpha`` over the analyses (Maurer and Bretz, Statistics in
     Biopharmaceutical Research 5, 2013).
     """
-    steps = tuple(nominal_levels(alpha / (metrics - step), fractions)[look] for step in range(metrics))
-    return Levels(nominal_levels(alpha, fractions)[look], steps)
+    shares = (alpha / (metrics - step) for step in range(metrics))
+    steps = tuple(nominal_levels(share, fractions, power=CHANGE_POWER)[look] for share in shares)
+    return Levels(nominal_levels(ok_alpha, fractions, power=OK_POWER)[look], steps)
 
 
 def holm(p: Floats, levels: npt.ArrayLike) -> Stepped:
@@ -125,18 +132,14 @@ def holm(p: Floats, levels: npt.ArrayLike) -> Stepped:
     return Stepped(np.take_along_axis(holds, back, axis=-1), np.take_along_axis(tested, back, axis=-1))
 
 
-def spent(alpha: float, fraction: float) -> float:
-    """Return how much of alpha is spent when this fraction of all pairs is complete."""
-    return float(2 * scipy.special.ndtr(scipy.special.ndtri(alpha / 2) / np.sqrt(fraction)))
-
-
 @lru_cache(maxsize=256)
-def nominal_levels(alpha: float, fractions: tuple[float, ...]) -> tuple[float, ...]:
+def nominal_levels(alpha: float, fractions: tuple[float, ...], *, power: float) -> tuple[float, ...]:
     """Return the level of each interim analysis, as if it were the only one.
 
-    ``fractions`` of all planned pairs at the analyses, rising. The last one spends all that is left of alpha: it is 1,
-    or less where a comparison ends sooner for a reason that has nothing to do with its figures. With these levels a
-    claim that is false is accepted at any of them with probability alpha. They are those of a normal statistic; applied
+    When a fraction of all pairs is complete, alpha × fraction ** ``power`` is spent. ``fractions`` of all planned pairs
+    at the analyses, rising. The last one spends all that is left of alpha: it is 1, or less where a comparison ends
+    sooner for a reason that has nothing to do with its figures. With these levels a claim that is false is accepted at
+    any of them with probability alpha. They are those of a normal statistic; applied
     to Student's t of as many pairs as there are, they are a good approximation from five pairs on (Jennison and
     Turnbull, Group Sequential Methods, 2000, 3.3), which a simulation in the tests confirms.
     """
@@ -144,7 +147,7 @@ def nominal_levels(alpha: float, fractions: tuple[float, ...]) -> tuple[float, .
     before: Callable[[Floats], Floats] | None = None
     limit = time = used = 0.0
     for number, fraction in enumerate(fractions, start=1):
-        spend = (alpha if number == len(fractions) else spent(alpha, fraction)) - used
+        spend = (alpha if number == len(fractions) else alpha * fraction**power) - used
         used += spend
         z = -float(scipy.special.ndtri(spend)) if before is None else _boundary(before, limit, time, fraction, spend)
         levels.append(float(scipy.special.ndtr(-z)))

@@ -300,7 +300,7 @@ def test_verdicts_are_what_the_bounds_say(factor: float, noise: float, seed: int
 
 
 def test_an_ok_that_holm_would_not_give_shows_the_upper_end_that_gave_it() -> None:
-    recorded = pairs(1.0, noise=0.08, seed=16)
+    recorded = pairs(1.0, noise=0.08, seed=15)
     alone = metric(compare(msgspec.structs.replace(PLAN, gated=("noop_cpu",)), recorded), "noop_cpu")
     among = metric(compare(msgspec.structs.replace(PLAN, gated=(*PLAN.gated, "api:deploy")), recorded), "noop_cpu")
     assert alone.verdict == among.verdict == "ok"

@@ -21,7 +21,7 @@ def plan(pairs: int = 4, parts: tuple[str, ...] = ("noop", "deploy"), gated: tup
         arms={arm: Variant(label=arm.upper(), operator=f"/somewhere/{arm}.yaml") for arm in "ab"},
         slots=tuple(slot for part in parts for slot in interleaved(part, pairs)),
         comparisons={
-            part: ComparisonPlan(a="A", b="B", gated=gated, pairs=pairs, looks=looks(pairs)) for part in parts
+            part: ComparisonPlan(a="A", b="B", gated=gated, pairs=pairs, looks=looks(pairs, warmup=1)) for part in parts
         },
     )
 

@@ -33,7 +33,7 @@ def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
 
 
-@pytest.mark.parametrize(("no_early_stop", "looks"), [(False, (6, 10)), (True, (10,))])
+@pytest.mark.parametrize(("no_early_stop", "looks"), [(False, (5, 10)), (True, (10,))])
 def test_looks_are_planned_before_the_first_run(no_early_stop: bool, looks: tuple[int, ...]) -> None:
     plan = compare.plan_of(WANTED._replace(no_early_stop=no_early_stop))
     assert {comparison.looks for comparison in plan.comparisons.values()} == {looks}
@@ -45,6 +45,18 @@ def test_parts_share_the_alarms_that_are_allowed() -> None:
         "deploy": 0.025,
     }
     assert [plan.alpha for plan in compare.plan_of(WANTED._replace(parts=("noop",))).comparisons.values()] == [0.05]
+
+
+def test_parts_do_not_share_what_ok_may_be_wrong_in() -> None:
+    assert {plan.ok_alpha for plan in compare.plan_of(WANTED).comparisons.values()} == {0.05}
+
+
+def test_only_sequential_runs_have_a_warm_up() -> None:
+    plans = compare.plan_of(WANTED._replace(sequential=True)).comparisons
+    assert {part: (plan.warmup, plan.looks) for part, plan in plans.items()} == {
+        "noop": (0, (5, 10)),
+        "deploy": (1, (6, 10)),
+    }
 
 
 @pytest.mark.parametrize(
@@ -104,6 +116,12 @@ def test_gates_by_counts_have_no_times_and_few_requests_guard_only() -> None:
     assert gates.gated == ("api:delete", "api:deploy", "noop_writes")
     assert gates.guards == ("api:delete",)
     assert default_gates(runs).guards == ()
+
+
+def test_the_cpu_of_a_phase_that_has_little_of_it_is_a_guard() -> None:
+    runs = {"wall:deploy": 30.0, "wall:grow": 30.0, "wall:delete": 15.0, "cpu:deploy": 3.2, "cpu:grow": 1.7}
+    assert default_gates({**runs, "cpu:delete": 0.9}).guards == ("cpu:delete",)
+    assert default_gates({**runs, "cpu:delete": 1.6}).guards == ()
 
 
 class Clock:

@@ -58,10 +58,11 @@ def test_complete_rounds_are_those_without_a_gap(pairs: int, data: st.DataObject
 
 
 @pytest.mark.parametrize(
-    ("pairs", "expected"), [(2, (2,)), (5, (5,)), (6, (6,)), (7, (6, 7)), (10, (6, 10)), (20, (12, 20))]
+    ("pairs", "expected"), [(2, (2,)), (5, (5,)), (6, (5, 6)), (10, (5, 10)), (14, (7, 14)), (15, (8, 15))]
 )
 def test_looks_are_planned_one_on_the_way_and_one_at_the_end(pairs: int, expected: tuple[int, ...]) -> None:
     assert looks(pairs) == expected
+    assert looks(pairs + 1, warmup=1) == tuple(look + 1 for look in expected)
 
 
 def test_the_name_of_a_slot_is_a_file_name() -> None:

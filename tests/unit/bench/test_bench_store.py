@@ -206,7 +206,7 @@ def test_the_fewest_runs_to_come_are_those_up_to_the_next_look() -> None:
     samples = {slot: sample(slot) for slot in planned.slots[:5]}
     assert len(to_come(planned, samples)) == 15
     assert fewest_to_come(planned, samples) == planned.slots[5:12]
-    noisy = {slot: sample(slot, 1 + 0.3 * (slot.round % 3) * (slot.arm == "a")) for slot in planned.slots[:12]}
+    noisy = {slot: sample(slot, 1 + 0.3 * (slot.round % 3) * (slot.arm == "b")) for slot in planned.slots[:12]}
     assert fewest_to_come(planned, noisy) == to_come(planned, noisy) == planned.slots[12:]
 
 

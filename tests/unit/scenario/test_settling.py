@@ -14,7 +14,7 @@ import pytest
 from pytest_grovescale.cluster.handle import ProcessInfo
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.procfs import started_ticks
-from pytest_grovescale.scenario.quiescence import cpu_ns, idle_cores, until_done, until_rest
+from pytest_grovescale.scenario.quiescence import Work, cpu_ns, idle_cores, until_done, until_rest
 
 # Burns as many ms of CPU as it is told, and says when that is done.
 WORKER = """
@@ -126,6 +126,23 @@ def test_done_when_there_is_no_work(worker: Worker) -> None:
 
 def test_one_that_is_never_done_is_given_up(worker: Worker) -> None:
     assert not until_done(worker, 0.0, cpu_ns(worker), limit_s=0.3, wait=worker.works(*[200.0] * 50)).reached
+
+
+def test_what_passes_after_a_pause_is_no_longer_waited_for(worker: Worker) -> None:
+    work = Work(worker, 0.0, cpu_ns(worker))
+    assert work.until_pause(limit_s=30, wait=worker.works(60)).reached
+    # Time in which others are triggered.
+    time.sleep(0.2)
+    assert work.until_done(limit_s=30, wait=worker.works()).seconds < 0.05
+
+
+def test_work_after_a_pause_is_waited_for(worker: Worker) -> None:
+    work = Work(worker, 0.0, cpu_ns(worker))
+    work.until_pause(limit_s=30, wait=worker.works(60))
+    worker.work(30)
+    done = work.until_done(limit_s=30, wait=worker.works(60))
+    assert done.reached
+    assert done.seconds > 0.15
 
 
 def test_a_death_is_reported(worker: Worker) -> None:
