@@ -65,7 +65,7 @@ MANY = 100
 """A label with more different values is reported, after
 https://prometheus.io/docs/practices/instrumentation/#do-not-overuse-labels."""
 
-_NEVER_EMPTY = frozenset(
+OF_OUTCOMES = frozenset(
     {"reason", "result", "outcome", "error_type", "type", "status", "state", "phase", "controller", "kind", "operation"}
 )
 """Labels that say what happened or who did it: there is always an answer."""
@@ -76,6 +76,10 @@ _AMOUNTS = frozenset(
 )
 """Labels that hold what the value of a series is for: an amount that changes."""
 _AMOUNT = re.compile(r"-?\d+(?:\.\d+)?")
+_CHANGES = re.compile(r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|retry_?count)$")
+"""The end of the names of labels that number what happens to one object, one after the other."""
+_FEW_CHANGES = 2
+"""A single number up to this one may be of a fixed list, as of generations of hardware."""
 
 _PRINTED = re.compile(
     r"<nil>|<no value>|<none>|null|undefined|NaN|\[object Object\]|%!\w\(.*|<\w+(?:\.\w+)* object at 0x.*", re.DOTALL
@@ -215,7 +219,7 @@ def _empty(family: Served, label: str, values: Mapping[str, Series]) -> Iterator
         says = f"{label} is empty on a series, which Prometheus stores without it"
         fix = 'write what it is, or "none"'
         one = written(values[""])
-        hint = label.lower() not in _NEVER_EMPTY
+        hint = label.lower() not in OF_OUTCOMES
         yield Problem(family=family.name, rule="label-sets", says=says, series=one, fix=fix, hint=hint)
 
 
@@ -303,7 +307,7 @@ def _of_label(
         looks, value = shape
         says = f"a value of {label} is {looks}: there is no end to them ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=written(values[value]), fix=fix)
-    elif label.lower() in _AMOUNTS and len(values) > 1 and all(map(_AMOUNT.fullmatch, values)):
+    elif not fact and _is_amount(label, values):
         says = f"{label} is an amount, which belongs into the value of a series ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)
     elif len(values) > many:
@@ -313,6 +317,16 @@ def _of_label(
     elif named and not certain and not _listed(family, label, values):
         says = f"a label named {label} often takes any number of values ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix, hint=True)
+
+
+def _is_amount(label: str, values: Collection[str]) -> bool:
+    """Return whether the values of a label are amounts, by its name and by what they are."""
+    if not all(map(_AMOUNT.fullmatch, values)):
+        return False
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label).lower()
+    if _CHANGES.search(name):
+        return len(values) > 1 or any(float(value) > _FEW_CHANGES for value in values)
+    return len(values) > 1 and name in _AMOUNTS
 
 
 def _listed(family: Served, label: str, values: Collection[str]) -> bool:

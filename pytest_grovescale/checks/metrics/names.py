@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -102,11 +103,14 @@ _PROPOSED = re.compile(r"(?<=\bname it )[a-zA-Z_:][a-zA-Z0-9_:]*(?=[:,]|$)|(?<=,
 COUNTS = re.compile(r"(?:\[\w+\] )?(?:the )?(?:total |current )?(?:number|count) of\b", re.IGNORECASE)
 """How a help text begins that says: what it measures are things, and no unit."""
 
-_WHEN = re.compile(r"_(?:timestamp|at|time|date)$")
+_WHEN = re.compile(r"_(?:timestamp|at|time|date|epoch|unix|unixtime|since)$")
 """The end of a name that promises a point in time; all but the first may be something else."""
 
 _TIMES = (1e9, 4.1e9)
 """2001 to 2100, in seconds since 1970."""
+
+_SMALLER = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+"""Unit → how many are a second."""
 
 
 class MetricNames(OwnFamiliesCheck, tag="metric_names", frozen=True, kw_only=True):
@@ -144,7 +148,7 @@ def problems(
     for family in every:
         for problem in chain.from_iterable(rule(family) for rule in _RULES):
             yield _free(problem, family, names, proposed)
-        yield from (_free(one, family, names, proposed) for one in _timestamp(family, samples or {}))
+        yield from (_free(one, family, names, proposed) for one in _timestamp(family, samples or {}, names))
         yield from _duplicate(family, names)
     yield from _same_help(every)
 
@@ -181,18 +185,26 @@ def _mended(name: str, family: Served) -> str:
     return f"{stem}_total" if kind == "counter" else stem
 
 
-def _timestamp(family: Served, samples: Mapping[str, float]) -> Iterator[Problem]:
-    """Yield a point in time without a unit: a fault where its values are seconds, and otherwise worth a look."""
+def _timestamp(family: Served, samples: Mapping[str, float], names: Collection[str]) -> Iterator[Problem]:
+    """Yield a point in time without a unit: a fault where its values are times, and otherwise worth a look."""
     name = family.name
     if unit_in(name) is None and (said := _WHEN.search(name)) is not None:
         known = [samples[series] for one in family.series if (series := written(one)) in samples]
-        seconds = bool(known) and all(_TIMES[0] <= value <= _TIMES[1] for value in known)
-        if not seconds and said[0] != "_timestamp":
+        unit = next((unit for unit, each in _SMALLER.items() if known and all(map(partial(_is_time, each), known))), "")
+        if not unit and said[0] != "_timestamp":
             return
         better = f"{name[: said.start()]}_timestamp_seconds"
-        fix = f"name it {better}" if seconds else f"expose seconds, as {better}"
-        problem = _problem(family, "unit", "its name promises a time, and no unit", fix)
-        yield msgspec.structs.replace(problem, hint=not seconds)
+        says = "its name promises a time, and no unit"
+        if unit not in ("", "seconds"):
+            says += f", and it is in {unit}"
+        fix = f"name it {better}" if unit == "seconds" else f"expose seconds, as {better}"
+        # Beside the same in seconds it is there for those who read it before.
+        yield msgspec.structs.replace(_problem(family, "unit", says, fix), hint=not unit or f"{name}_seconds" in names)
+
+
+def _is_time(each: float, value: float) -> bool:
+    """Return whether a value is a time from 2001 to 2100; ``each``: of the unit, how many are a second."""
+    return _TIMES[0] <= value / each <= _TIMES[1]
 
 
 def _help(family: Served) -> Iterator[Problem]:

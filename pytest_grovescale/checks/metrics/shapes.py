@@ -31,7 +31,6 @@ _SHAPES = {
         re.IGNORECASE,
     ),
     "a pointer": re.compile(r"0x[0-9a-f]{6,16}", re.IGNORECASE),
-    "a number with many digits": re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE),
     "a URL with a number or a query": re.compile(
         r"[a-z][a-z0-9+.-]*://(?:\d{1,3}(?:\.\d{1,3}){3}\S*|[^/\s]+/\S*(?:\d{2}|[0-9a-f]{8}|\?|=)\S*)"
     ),
@@ -95,6 +94,8 @@ _MANY_SHAPES = {
     "a long random part": (2, re.compile(rf"{_PART}(?=[0-9a-z]{{12,}}$){_MIXED}", re.IGNORECASE)),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
     "a duration": (3, re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)")),
+    # Of a scale of factors a few have as many: 1, 1.125, 1.0625.
+    "a number with many digits": (1, re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE)),
     "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),
     "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
     "a number with a fraction": (10, re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.IGNORECASE)),

@@ -30,6 +30,13 @@ OTHER = {
 }
 """Unit → the base unit of the same quantity."""
 
+SCALED = {
+    **dict.fromkeys(("core", "cores", "cpu", "cpus"), "cores"),
+    **dict.fromkeys(("hertz", "hz"), "hertz"),
+    **dict.fromkeys(("watt", "watts"), "watts"),
+}
+"""What is a unit beyond doubt with a prefix only (``millicores``) → the unit without it."""
+
 PREFIXES = (
     *("pico", "nano", "micro", "milli", "centi", "deci", "deca", "hecto", "kilo", "mega", "giga", "tera", "peta"),
     *("kibi", "mebi", "mibi", "gibi", "tebi", "pebi"),
@@ -40,6 +47,8 @@ ABBREVIATIONS = {
     **dict.fromkeys(("secs", "msec", "msecs", "millis", "usec", "usecs", "micros", "nanos", "mins", "hrs"), "seconds"),
     **dict.fromkeys(("b", "kb", "mb", "gb", "tb", "pb", "kib", "mib", "gib", "tib"), "bytes"),
     **dict.fromkeys(("pct", "perc"), "ratio"),
+    **dict.fromkeys(("mcores", "mcpu", "mcpus"), "cores"),
+    **dict.fromkeys(("khz", "mhz", "ghz"), "hertz"),
 }
 """Abbreviated unit → the base unit that it most likely stands for."""
 
@@ -57,7 +66,7 @@ def unit_in(name: str) -> Unit | None:
     for word in name.split("_"):
         for prefix in ("", *PREFIXES):
             rest = word.removeprefix(prefix)
-            base = rest if rest in BASE else OTHER.get(rest)
+            base = rest if rest in BASE else OTHER.get(rest) or (SCALED.get(rest) if prefix else None)
             if word.startswith(prefix) and base is not None:
                 return Unit(word, base)
     return None

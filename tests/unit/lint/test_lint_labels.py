@@ -288,3 +288,29 @@ def test_labels_that_no_query_can_rely_on(series: Sequence[str], rule: str) -> N
 )
 def test_lists_of_labels_that_end(series: Sequence[str]) -> None:
     assert rules(family("x_things", "gauge", *series)) == []
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "wrong"),
+    [
+        ("plan_generation", ("17", "18"), True),
+        ("plan_generation", ("17",), True),
+        ("observedGeneration", ("3", "4"), True),
+        ("retry_count", ("0", "1"), True),
+        ("spec_revision", ("12",), True),
+        # Of hardware, or of a garbage collector.
+        ("generation", ("1",), False),
+        ("generation", ("young", "old"), False),
+        ("plan_generation", ("current", "17"), False),
+        ("batch_size", ("10",), False),
+    ],
+)
+def test_numbers_of_changes_have_no_end(label: str, values: tuple[str, ...], wrong: bool) -> None:
+    found = rules(family("x_plans", "gauge", *(f'{{{label}="{value}"}}' for value in values)))
+    assert ("unbounded-values" in found) is wrong
+
+
+def test_a_scale_of_factors_is_a_fixed_list() -> None:
+    factors = ("1.0", "1.03125", "1.0625", "1.125", "1.25", "1.5", "2", "3", "5")
+    assert rules(family("x_costs", "gauge", *(f'{{factor="{one}"}}' for one in factors))) == []
+    assert rules(family("x_costs", "gauge", '{factor="1.03125"}')) == ["unbounded-values"]
