@@ -240,7 +240,13 @@ def lint_metrics(wanted: LintWanted, *, write: Callable[[str], None]) -> int:
     if before is not None:
         faults = [*faults, *in_one_process(before, surface)]
     found = report.Found(
-        lint=lint(surface, wanted.rules, syntax=faults, now_s=time.time() if "://" in wanted.source else None),
+        lint=lint(
+            surface,
+            wanted.rules,
+            syntax=faults,
+            now_s=time.time() if "://" in wanted.source else None,
+            latest_s=time.time(),
+        ),
         against=difference(before, surface) if before is not None else None,
         budgets=snapshot_checks.judge(declared, surface) if wanted.budgets else None,
     )
@@ -279,6 +285,7 @@ def read_source(source: str, credentials: Credentials, timeout_s: float) -> tupl
             answer.content_type,
             encoding=answer.encoding,
             now_s=time.time() if "://" in source else None,
+            latest_s=time.time(),
         )
     except ExpositionError as error:
         known = error.message.startswith("line ") or "protobuf" in answer.content_type.lower()

@@ -11,7 +11,7 @@ import msgspec
 
 from ...analysis.profiles.functions import wilson
 from ...errors import NotMeasuredError
-from ...exposition.families import text
+from ...exposition.families import NativeHistogram, text
 from ..check import Outcome, at_most, first, share
 from ..run import Run
 from .families import Problem, Served, chosen, number
@@ -34,6 +34,12 @@ _DEFAULT_MS = (5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_0
 
 _COUNTS_DOWN = re.compile(r"(?:^|_)(?:expir\w*?|remaining|ttl|left)(?=_|$)")
 """Parts of the names of what is well while it is above all bounds: the buckets are for the time when it runs out."""
+
+_COARSE = range(-4, 1)
+"""Schemas of native histograms whose buckets grow by a factor of two or more:
+https://prometheus.io/docs/specs/native_histograms/#schema."""
+
+FIX_NATIVE = "let its buckets grow by a factor of 1.1 (in client_golang NativeHistogramBucketFactor)"
 
 Z_95_ONE_SIDED = 1.6448536269514722
 """95 % quantile of the normal distribution."""
@@ -181,6 +187,25 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             yield Problem(family=layout.family, rule="buckets", says=says, fix="observe seconds, with such bounds")
         if layout.share_low > (ABOVE_MAX if math.isinf(layout.bounds[layout.fullest]) else SHARE_MAX):
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
+
+
+def of_native(one: NativeHistogram) -> str | None:
+    """Return that a native histogram's buckets are so wide that one holds nearly all observations; None if not.
+
+    Where they grow by less than a factor of two, observations in one bucket are nearly one value. What is zero or below
+    is not judged.
+    """
+    if one.schema not in _COARSE or not one.positive or one.negative:
+        return None
+    index, fullest = max(one.positive.items(), key=lambda bucket: bucket[1])
+    if wilson(fullest, one.count, Z_95_ONE_SIDED)[0] <= SHARE_MAX:
+        return None
+    width = 2**-one.schema
+    low, high = (2.0 ** (end * width) for end in (index - 1, index))
+    return (
+        f"{fullest / one.count * 100:.3g} % of {one.count:,.0f} observations lie in one of its native buckets, from"
+        f" {low:g} to {high:g}: each is {2**width:,} times as high as the one below"
+    )
 
 
 def in_words(layout: Layout) -> str:

@@ -18,7 +18,7 @@ from ...exposition.families import MetricType, Series, text
 from ...recording.records import Scraped
 from .counter_resets import UNDER_WAY
 from .families import Problem, Served, served, written
-from .labels import UNBOUNDED
+from .labels import OF_OUTCOMES, UNBOUNDED
 from .shapes import shape_of
 
 # client-go's label for the server that a request went to. On a loopback address its port differs in each run of a test,
@@ -26,6 +26,9 @@ from .shapes import shape_of
 _HOST = "host"
 _LOOPBACK_PORT = re.compile(r"^(localhost|127(?:\.\d+){3}|\[::1\]):\d+$")
 
+
+_OF_LISTS = frozenset({*OF_OUTCOMES, "code", "method", "verb", "event", "direction", "level", "severity", "action"})
+"""Labels whose values are a fixed list of what may happen, and none of objects that come and go."""
 
 _SEVERAL = 3
 """Values of a label that may all be replaced by chance where there are fewer."""
@@ -96,12 +99,29 @@ def in_one_process(before: Surface, after: Surface) -> Iterator[Problem]:
     history = TargetHistory(after.target)
     for at, one in enumerate((before, after)):
         history.feed(Scraped(at=at, target=one.target, samples=one.samples, families=one.families), "")
+    for name in old.keys() - {one for one, family in _by_name(after).items() if family.series}:
+        yield from _gone(old[name], [])
+    for name, family in own.items():
+        yield from _gone(old[name], family.series)
     fell = {reset.family: reset for reset in reversed([*resets(history)]) if not reset.family.endswith(UNDER_WAY)}
     for name in own.keys() & fell.keys():
         reset = fell[name]
         says = f"it counts, and fell from {reset.before:g} to {reset.after:g} in a process that went on"
         fix = "never set or delete what counts, or make it a gauge"
         yield Problem(family=name, rule="value", says=says, series=reset.series, fix=fix)
+
+
+def _gone(old: Served, series: Iterable[Series]) -> Iterator[Problem]:
+    """Yield a family of counts of which one is gone in a process that goes on, whose labels do not name an object."""
+    if old.of_library or old.family.type not in ("counter", "histogram", "summary") or old.creation_times:
+        return
+    there = {written(one) for one in series}
+    for one in old.series:
+        if written(one) not in there and one.labels.keys() - {"le", "quantile"} <= _OF_LISTS:
+            says = "it counts, and this series is gone in a process that went on"
+            fix = "never delete what counts: at its next event it begins at 0 again"
+            yield Problem(family=old.name, rule="value", says=says, series=written(one), fix=fix)
+            return
 
 
 def _replaced(old: Served, new: Served) -> Iterator[Problem]:

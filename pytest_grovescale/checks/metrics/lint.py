@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
 
@@ -71,14 +71,21 @@ class Lint(msgspec.Struct, frozen=True, kw_only=True):
     """Faults of ignored rules and families."""
 
 
-def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = (), now_s: float | None = None) -> Lint:
-    """Return what is wrong with an endpoint; ``syntax`` are faults that are known, as from `read`, ``now_s`` as there.
+def lint(
+    surface: Surface,
+    rules: LintRules,
+    *,
+    syntax: Sequence[Problem] = (),
+    now_s: float | None = None,
+    latest_s: float | None = None,
+) -> Lint:
+    """Return what is wrong with an endpoint; ``syntax`` are faults that are known, as from `read`, times as there.
 
     Families that a library brought are counted, and checked only for what was added to them.
     """
     every = served(surface)
     own = [family for family in every if not family.of_library]
-    faults = _as_one([*syntax, *_problems(surface, every, own, rules, now_s)], own)
+    faults = _as_one([*syntax, *_problems(surface, every, own, rules, now_s, latest_s)], own)
     kept = [problem for problem in faults if not _ignored(problem, rules.ignore)]
     kept.sort(key=lambda problem: problem.family)
     return Lint(
@@ -94,7 +101,12 @@ def lint(surface: Surface, rules: LintRules, *, syntax: Sequence[Problem] = (), 
 
 
 def _problems(
-    surface: Surface, every: list[Served], own: list[Served], rules: LintRules, now_s: float | None
+    surface: Surface,
+    every: list[Served],
+    own: list[Served],
+    rules: LintRules,
+    now_s: float | None,
+    latest_s: float | None,
 ) -> Iterator[Problem]:
     known = {family.name for family in every}
     yield from series.problems(every, rules.max_series, rules.max_series_family, most_sets=rules.max_combinations)
@@ -103,7 +115,7 @@ def _problems(
     yield from builtin_duplicates.problems(surface, every, own, now_s=now_s)
     yield from function_names.problems(own)
     yield from buckets.problems(own, surface.samples, surface.native)
-    yield from values.problems(own, surface.samples, surface.native, now_s=now_s)
+    yield from values.problems(own, surface.samples, surface.native, now_s=now_s or latest_s)
     yield from relations.problems(own, surface.samples)
 
 
@@ -125,6 +137,29 @@ def _as_one(faults: list[Problem], own: Iterable[Served]) -> list[Problem]:
         says = f"its TYPE line names a sample, and not the {family.family.type}"
         kept = [fault for fault in faults if fault.family not in parts or fault.rule not in _OF_TYPE_LINES]
         faults = [*kept, Problem(family=family.name, rule="type", says=says, fix=fix)]
+    return _of_another_type(faults, by_name)
+
+
+def _of_another_type(faults: list[Problem], by_name: Mapping[str, Served]) -> list[Problem]:
+    """Return faults with those of a TYPE line that says another type than the samples' names as one.
+
+    Below ``# TYPE x counter`` x_bucket, x_sum and x_count are families of their own, without type and help text.
+    """
+    wrong: tuple[Rule, ...] = (*_OF_TYPE_LINES, "counter-total")
+    for family in by_name.values():
+        stem = family.name.removesuffix("_total")
+        untyped = [
+            name for part in _PARTS if (name := stem + part) in by_name and by_name[name].family.type == "unknown"
+        ]
+        if family.family.type in ("unknown", "histogram") or (f"{stem}_bucket" not in untyped and len(untyped) < 2):
+            continue
+        real = "histogram" if f"{stem}_bucket" in untyped else "summary"
+        if family.family.type == real or (family.series and family.family.type != "summary"):
+            continue
+        parts = {family.name, *untyped}
+        says = f"its TYPE line says {family.family.type}, and its samples are those of a {real}"
+        kept = [fault for fault in faults if fault.family not in parts or fault.rule not in wrong]
+        faults = [*kept, Problem(family=family.name, rule="type", says=says, fix=f"make its TYPE line say {real}")]
     return faults
 
 
@@ -139,16 +174,19 @@ def read(
     *,
     encoding: str = "",
     now_s: float | None = None,
+    latest_s: float | None = None,
 ) -> tuple[Exposition, list[Problem]]:
     """Return what a response says without its wrong lines; and these, with what is wrong with its headers and layout.
 
     ``encoding``: its Content-Encoding, of a body that is unpacked already. ``now_s``: when it was served, s since the
-    epoch; None where this is not known, as of a file, which has no headers either. A scraper refuses the whole response
+    epoch; None where this is not known, as of a file, which has no headers either. ``latest_s``: when it was served at
+    the latest, where ``now_s`` is not known. A scraper refuses the whole response
     for a wrong line, and so does Prometheus. Raises ExpositionError for one that is no exposition, or has too many
     wrong lines; in protobuf nothing can be left out.
     """
     if now_s is None:
-        return _readable(body, content_type, limits, None, quoted=True)
+        exposition, faults = _readable(body, content_type, limits, None, quoted=True)
+        return exposition, [*faults, *(late for late in _created(exposition, latest_s) if late not in faults)]
     refused = [_refused("transport", one) for one in refusals.of_headers(content_type, encoding)]
     quoted = "allow-utf-8" in content_type
     try:
@@ -295,12 +333,17 @@ def _native(exposition: Exposition) -> Iterator[Problem]:
         if family not in said:
             said.add(family)
             yield Problem(family=family, rule="inconsistent", says=says, series=one, fix=fix)
+    for one, native in exposition.native.items():
+        family = parse(one).name
+        if family not in said and (coarse := buckets.of_native(native)) is not None:
+            said.add(family)
+            yield Problem(family=family, rule="buckets", says=coarse, series=one, fix=buckets.FIX_NATIVE)
 
 
-def _created(exposition: Exposition, now_s: float | None) -> Iterator[Problem]:
+def _created(exposition: Exposition, latest_s: float | None) -> Iterator[Problem]:
     """Yield families with a series whose creation time is none, the first of each."""
     said: set[str] = set()
-    latest_s = now_s + refusals.FUTURE_S if now_s is not None else values.LATEST_S
+    latest_s = latest_s + refusals.FUTURE_S if latest_s is not None else values.LATEST_S
     for one, written in exposition.created.items():
         family, created_s = parse(one).name, float(written)
         if family not in said and not values.FIRST_S <= created_s <= latest_s:

@@ -121,7 +121,7 @@ def problems(
 ) -> Iterator[Problem]:
     """Yield what is wrong with the values of families; ``native``: those that have exponential buckets.
 
-    ``now_s``: when they were served, s since the epoch; None where this is not known.
+    ``now_s``: when they were served, at the latest, s since the epoch; None where this is not known.
     """
     exponential = set(native)
     for family in families:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_grovescale.checks.metrics.buckets import of_native
+from pytest_grovescale.exposition.families import NativeHistogram
+
 from .surfaces import problems, rules
 
 HEAD = "# HELP x_seats Seats.\n# TYPE x_seats histogram\n"
@@ -54,3 +57,24 @@ def test_what_counts_down_is_well_above_all_bounds(name: str, wrong: bool) -> No
 
 def test_a_mean_that_is_nearly_the_bound_proves_nothing() -> None:
     assert rules(histogram({"1": 1000, "2": 1000, "+Inf": 1000}, 999.0)) == ["buckets"]
+
+
+def wide(schema: int, *counts: int, zero: int = 0) -> NativeHistogram:
+    positive = {at: float(one) for at, one in enumerate(counts, 1)}
+    return NativeHistogram(schema=schema, count=sum(counts) + zero, sum="1", zero_count=zero, positive=positive)
+
+
+@pytest.mark.parametrize(
+    ("one", "wrong"),
+    [
+        (wide(-4, 1200), True),
+        (wide(0, 3, 1200), True),
+        (wide(0, 700, 500), False),
+        (wide(-4, 3), False),
+        # Nearly one value, and no value at all.
+        (wide(3, 1200), False),
+        (wide(0, 3, zero=1200), False),
+    ],
+)
+def test_native_buckets_may_be_too_wide(one: NativeHistogram, wrong: bool) -> None:
+    assert (of_native(one) is not None) is wrong

@@ -95,6 +95,10 @@ def revisions(*numbers: int) -> str:
     return described("a_rollouts_total", "counter", *(f'a_rollouts_total{{part="r{one}"}} 1' for one in numbers))
 
 
+def outcomes(*results: str) -> str:
+    return described("a_total", "counter", *(f'a_total{{result="{one}"}} 1' for one in results))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "rules"),
     [
@@ -119,6 +123,13 @@ def revisions(*numbers: int) -> str:
             described("a_leader_info", "gauge", 'a_leader_info{replica="second"} 1'),
             [],
         ),
+        (outcomes("ok", "failed"), outcomes("ok"), ["value"]),
+        (outcomes("ok"), outcomes("ok", "failed"), []),
+        (outcomes("ok"), described("b_total", "counter", "b_total 1"), ["value"]),
+        (described("a_total", "counter", "a_total 5"), "", ["value"]),
+        (described("a_things", "gauge", "a_things 5"), "", []),
+        # It went with its object.
+        (described("a_total", "counter", 'a_total{database="x"} 1', 'a_total{database="y"} 1'), outcomes("ok"), []),
         (revisions(1, 2, 3), revisions(4, 5, 6), ["unbounded-values"]),
         (revisions(1, 2, 3), revisions(3, 4, 5), []),
     ],

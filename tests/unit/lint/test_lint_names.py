@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.checks.metrics.families import Served
 from pytest_grovescale.checks.metrics.names import problems as name_problems
-from pytest_grovescale.checks.metrics.units import ABBREVIATIONS, BASE, OTHER, PREFIXES
+from pytest_grovescale.checks.metrics.units import ABBREVIATIONS, BASE, OTHER, PREFIXES, SCALED
 from pytest_grovescale.exposition.families import Family, MetricType
 
 from .surfaces import family, problems, rules
@@ -102,6 +102,9 @@ def test_openmetrics_reports_units_too() -> None:
         ("x_latency_ms_total", "counter", "x_latency_seconds_total"),
         ("job:x", "gauge", "job_x"),
         ("x_HugePages_Total", "gauge", "x_huge_pages"),
+        ("x_requested_millicores", "gauge", "x_requested_cores"),
+        ("x_used_nanocpus", "gauge", "x_used_cores"),
+        ("x_clock_mhz", "gauge", "x_clock_hertz"),
     ],
 )
 def test_fixes_say_what_to_write(name: str, kind: str, better: str, snapshot: SnapshotAssertion) -> None:
@@ -149,10 +152,43 @@ def test_a_time_without_a_unit_is_a_hint_where_its_values_do_not_tell_the_unit()
     assert rules(known) == ["unit"]
 
 
+@pytest.mark.parametrize(
+    ("value", "unit"), [("1.79e12", "milliseconds"), ("1.79e15", "microseconds"), ("1.79e18", "nanoseconds")]
+)
+@pytest.mark.parametrize("name", ["x_last_sync_time", "x_last_sync_timestamp", "x_last_sync_epoch"])
+def test_a_time_without_a_unit_may_be_in_a_smaller_one(name: str, value: str, unit: str) -> None:
+    text = family(name, "gauge").replace(" 1\n", f" {value}\n")
+    (problem,) = problems(text)
+    assert (problem.rule, unit in problem.says) == ("unit", True)
+    assert "x_last_sync_timestamp_seconds" in problem.fix
+    assert rules(text, family(f"{name}_seconds", "gauge").replace(" 1\n", " 1.79e9\n")) == []
+
+
+def test_what_has_a_unit_without_a_prefix_may_be_a_thing() -> None:
+    assert rules(family("x_requested_cores", "gauge"), family("x_used_cpu", "gauge")) == []
+
+
+BUCKETS = 'x_seconds_bucket{le="1"} 1\nx_seconds_bucket{le="+Inf"} 1\nx_seconds_sum 1\nx_seconds_count 1\n'
+
+
 def test_a_type_line_of_a_sample_is_one_fault() -> None:
-    buckets = 'x_seconds_bucket{le="1"} 1\nx_seconds_bucket{le="+Inf"} 1\nx_seconds_sum 1\nx_seconds_count 1\n'
-    text = f"# HELP x_seconds Help.\n# TYPE x_seconds_bucket histogram\n{buckets}"
+    text = f"# HELP x_seconds Help.\n# TYPE x_seconds_bucket histogram\n{BUCKETS}"
     assert [(problem.family, problem.rule) for problem in problems(text)] == [("x_seconds_bucket", "type")]
+
+
+@pytest.mark.parametrize(
+    ("kind", "samples", "real"),
+    [
+        ("counter", BUCKETS, "histogram"),
+        ("gauge", BUCKETS, "histogram"),
+        ("summary", BUCKETS, "histogram"),
+        ("counter", "x_seconds_sum 1\nx_seconds_count 1\n", "summary"),
+    ],
+)
+def test_a_type_line_that_says_another_type_than_the_samples_is_one_fault(kind: str, samples: str, real: str) -> None:
+    (problem,) = problems(f"# HELP x_seconds Help.\n# TYPE x_seconds {kind}\n{samples}")
+    assert (problem.family, problem.rule, problem.fix) == ("x_seconds", "type", f"make its TYPE line say {real}")
+    assert problems(f"# HELP x_seconds Help.\n# TYPE x_seconds {real}\n{samples}") == []
 
 
 WORDS = st.sampled_from(
@@ -194,7 +230,8 @@ def test_following_the_advice_ends_in_a_name_without_that_fault(parts: list[str]
 
 def test_units_are_complete_and_apart() -> None:
     assert not set(BASE) & set(OTHER)
-    assert set(OTHER.values()) | set(ABBREVIATIONS.values()) <= set(BASE)
+    assert set(OTHER.values()) | set(ABBREVIATIONS.values()) <= {*BASE, *SCALED.values()}
+    assert not set(SCALED) & {*BASE, *OTHER}
     assert all(unit for unit in PREFIXES)
 
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale.analysis.metrics.snapshot import surface_of
 from pytest_grovescale.checks.metrics import lint
 from pytest_grovescale.errors import ExpositionError
 from pytest_grovescale.exposition.body import Limits
@@ -156,3 +157,17 @@ def test_any_damage_is_reported_or_refused(damage: list[tuple[int, bytes]]) -> N
         return
     assert len(faults) <= lint.MOST_LINES
     assert len(found.samples) > 100
+
+
+def test_a_file_was_served_before_it_is_read() -> None:
+    body = b"# HELP x X.\n# TYPE x counter\nx_total 4\nx_created 1794999999\n# EOF\n"
+    assert [fault.rule for fault in lint.read(body, latest_s=1_794_000_000.0)[1]] == ["timestamp"]
+    assert lint.read(body, latest_s=1_795_000_000.0)[1] == []
+    text = "# HELP x_last_run_timestamp_seconds X.\n# TYPE x_last_run_timestamp_seconds gauge\n"
+    exposition, _ = lint.read(f"{text}x_last_run_timestamp_seconds 1794999999\n".encode())
+    served = surface_of(exposition, target="t")
+    found = [
+        [one.rule for one in lint.lint(served, lint.LintRules(), latest_s=latest_s).problems]
+        for latest_s in (1_794_000_000.0, 1_795_000_000.0, None)
+    ]
+    assert found == [["value"], [], []]
