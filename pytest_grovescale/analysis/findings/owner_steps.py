@@ -27,8 +27,8 @@ STEADY = 0.6
 """Share of the median distance that nine of ten have to have at least."""
 
 BESIDE_OTHERS_S = 0.1
-_AS_OTHERS_EXPLAIN = 3.0
-"""Pause that counts on a machine that others slow, s, and as a multiple of what a request waits there on average."""
+_AS_WAITS_EXPLAIN = 3.0
+"""Pause that counts on a machine that others slow, s, and as a multiple of what a request waits for a core there."""
 
 SERIAL = 0.9
 """Share of requests that have to follow the ones before."""
@@ -114,9 +114,12 @@ def least_pause_s(seen: Observed, span: Span, quiet_s: float) -> float:
 
     ``quiet_s``: on a quiet machine. Else it has to be far from what waiting for a core explains.
     """
-    if not seen.slowed(span):
-        return quiet_s
-    return max(quiet_s, BESIDE_OTHERS_S, _AS_OTHERS_EXPLAIN * seen.held_up_each(span))
+    return max(quiet_s, BESIDE_OTHERS_S, as_waits_explain_s(seen, span)) if seen.slowed(span) else quiet_s
+
+
+def as_waits_explain_s(seen: Observed, span: Span) -> float:
+    """Return the length up to which a distance between requests may be a wait for a core, s."""
+    return _AS_WAITS_EXPLAIN * seen.held_up_each(span)
 
 
 def is_pause(seen: Observed, span: Span, seconds: Sequence[float], quiet_s: float, working: float) -> bool:
@@ -183,7 +186,8 @@ def _are_pauses(seen: Observed, span: Span, those: Sequence[_Pause]) -> bool:
         return False
     window = Window(span.phase.name, min(one.start for one in those), max(one.before.start for one in those))
     seconds, working = [one.seconds for one in those], seen.working(window.start, window.end)
-    if not is_pause(seen, span, seconds, _PAUSE_S, working):
+    far = quantiles(seconds, n=10)[0] >= as_waits_explain_s(seen, span)
+    if not far or not is_pause(seen, span, seconds, _PAUSE_S, working):
         return False
     # Where all workers wait for the API server, what is next waits in a queue.
     return seen.under_way(window) <= _UNDER_WAY * _most_at_once(seen, window)
@@ -251,8 +255,7 @@ def serial_deletions(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple
         start, end = min(order[0].start for order in serial), max(order[-1].end for order in serial)
         working = seen.working(start, end)
         # That the one before went in each of these times, contention does not bring about.
-        others_s = seen.held_up_each(span) if seen.slowed(span) else 0.0
-        if median(gaps) * (1 - min(1.0, working)) < max(_AFTER_GONE_S, others_s):
+        if median(gaps) * (1 - min(1.0, working)) < max(_AFTER_GONE_S, seen.held_up_each(span)):
             continue
         lasts = median((order[-1].end - order[0].start) / 1e9 for order in serial)
         number = round(median(map(len, serial)))

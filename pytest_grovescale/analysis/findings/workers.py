@@ -39,7 +39,7 @@ from ..result import OPERATOR, Finding
 from .evidence import Span, rate_limited
 from .grouping import About, Aspect, Found, of_time
 from .observed import Observed
-from .owner_steps import explained, least_pause_s
+from .owner_steps import as_waits_explain_s, explained, least_pause_s
 
 ID = "workers"
 
@@ -83,9 +83,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         yield from _of_phase(span, explained=bool(waits) or seen.slowed(span))
     yield from _never_empty(seen)
-    if not waits:
-        silent = list(_silent(seen))
-        yield from silent or _one_at_a_time(seen)
+    silent = list(_silent(seen))
+    yield from silent
+    if not waits and not silent:
+        yield from _one_at_a_time(seen)
 
 
 def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
@@ -142,7 +143,8 @@ def _silent(seen: Observed) -> Iterator[Finding]:
         answers = [] if rate_limited(span) else sorted(_answers(seen, span))
         if len(answers) < _ANSWERED:
             continue
-        silences = _silences(seen, span, answers, least_pause_s(seen, span, _SILENCE_S))
+        shortest_s = max(least_pause_s(seen, span, _SILENCE_S), as_waits_explain_s(seen, span))
+        silences = _silences(seen, span, answers, shortest_s)
         begin, end = answers[0][0], max(answered for _, answered in answers)
         lasts, total = (end - begin) / 1e9, sum(one.seconds for one in silences)
         working = seen.working(begin, end)
