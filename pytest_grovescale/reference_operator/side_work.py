@@ -101,4 +101,8 @@ def _opened(files: list[int], old: Object | None, new: Object | None) -> None:
 
 def _followed(ended: threading.Event, old: Object | None, new: Object | None) -> None:
     if old is None and new is not None:
-        threading.Thread(target=ended.wait, name=f"follow {new.name}", daemon=True).start()
+        threading.Thread(target=_follow, args=[ended], name=f"follow {new.name}", daemon=True).start()
+
+
+def _follow(ended: threading.Event) -> None:
+    ended.wait()

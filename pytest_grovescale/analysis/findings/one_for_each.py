@@ -17,7 +17,7 @@ from typing import NamedTuple
 from ...recording.records import STACKS_LEFT
 from ..blocked_workers import read_dump, stack_groups
 from ..result import OPERATOR, Finding
-from .evidence import Sent
+from .evidence import Sent, is_builtin
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -79,10 +79,15 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return  # of several processes
     for counted in _counted(seen):
         lines = [line for resource in seen.lives for line in _lines(seen, counted, resource)]
-        if not lines and counted.what == _GOROUTINES:
+        if not lines:
             lines = [line for resource in seen.lives for line in _at_rest(seen, counted, resource)]
         made = {one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created}
-        best = max(lines, key=lambda line: (round(line.fits, 2), line.resource in made, line.resource), default=None)
+        best = max(
+            lines,
+            # Of kinds that come together, that which the test knows.
+            key=lambda line: (line.resource in made, not is_builtin(line.resource), line.fits, line.resource),
+            default=None,
+        )
         if best is None:
             continue
         stayed = seen.settled and not best.ends and best.last - best.first >= _STAYED * best.each * best.objects
@@ -92,7 +97,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             then = ", and stayed after they were gone"
         else:
             then = ": each object has one of its own"
-        where = _where(seen, best)
+        where = _where(seen, counted, best)
         many = best.each * best.objects >= _ANY_POOL
         sure = stayed and (where is not None or many or (counted.what != _THREADS and best.fits > 0))
         yield Found(
@@ -137,7 +142,8 @@ def _lines(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line]:
     there = [number - bisect_right(went, at) for number, (at, _) in zip(ever, points, strict=True)]
     counts = [count for _, count in points]
     for numbers in (ever, there) if ever != there else (ever,):
-        line = _fitted(numbers, counts, len(lives))
+        # From before the first object on, where nothing but what comes with each came.
+        line = _fitted([0, *numbers], [before[-1], *counts], len(lives)) or _fitted(numbers, counts, len(lives))
         if line is None or line[0] * len(lives) < counted.least:
             continue
         each = round(line[0])
@@ -151,15 +157,14 @@ def _at_rest(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line
     A deployment may be over before a second scrape. Then only counts at rest are held against the number of objects.
     """
     lives = [life for life in seen.lives[resource] if life.begun >= seen.begin]
-    target, first, last = seen.target, seen.first_scrape, seen.settled_scrape
-    if target is None or first is None or last is None or len(lives) < _LEAST_OBJECTS:
+    if len(lives) < _LEAST_OBJECTS or not seen.settled:
         return
-    start, end = target.moments[first].at, target.moments[last].at
-    if any(one.verb == "watch" and one.received > start and _is_new(seen, one) for one in seen.housekeeping):
+    came, leave = [life.begun for life in lives], min(life.stays_until(seen.end) for life in lives)
+    before = next((count for at, count in reversed(counted.points) if at < min(came)), None)
+    after = next((count for at, count in counted.points[-1:] if not any(life.exists(at) for life in lives)), None)
+    if any(one.verb == "watch" and one.received > seen.begin and _is_new(seen, one) for one in seen.housekeeping):
         return  # what a watch needs, its informer and its connection, grew too
-    came, leave = max(life.begun for life in lives), min(life.stays_until(end) for life in lives)
-    full = [count for at, count in counted.points if came + QUIET_NS <= at <= leave]
-    before, after = (next((count for at, count in counted.points if at == one), None) for one in (start, end))
+    full = [count for at, count in counted.points if max(came) + QUIET_NS <= at <= leave]
     if len(full) < _LEVELS or before is None or after is None:
         return
     most, least = max(full), min(full)
@@ -200,12 +205,13 @@ def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tu
     return (slope, fits) if far <= room else None
 
 
-def _where(seen: Observed, line: _Line) -> tuple[int, str, str] | None:
+def _where(seen: Observed, counted: _Counted, line: _Line) -> tuple[int, str, str] | None:
     """Return how many of them are in one function, its name and its place; None without stacks of the operator."""
     number: Counter[tuple[str, str]] = Counter()
     for dump in (one for one in seen.contents.lines if one.source == STACKS_LEFT + OPERATOR):
         for group in stack_groups(read_dump(dump.lines)):
-            number[group.function, group.place] += group.count
+            if counted.what.startswith(group.kind):
+                number[group.function, group.place] += group.count
     for (function, place), count in number.most_common(1):
         if count >= _MOSTLY * line.each * line.objects:
             return count, function, place

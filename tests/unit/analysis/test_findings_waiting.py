@@ -12,7 +12,7 @@ from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
 
 from .simulated import Simulation
-from .test_findings import DELETED, IDLE, found, scrape, settled
+from .test_findings import DELETED, IDLE, found, opened, scrape, settled
 from .test_findings_objects import CLIQUES, clique, gone, idle_cpu, shown
 
 CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
@@ -120,6 +120,20 @@ def test_pauses_between_the_steps_for_each_object(
         beside_others(sim, waiting)
     paced = [one.text for one in found(sim) if one.id == "pacing" and "for each of 10" in one.text]
     assert bool(paced) == wrong, paced
+
+
+@pytest.mark.parametrize(("waiting", "wrong"), [(0.3, True), (2.0, False)])
+def test_a_run_that_accepts_any_contention_calls_no_wait_for_a_core_a_pause(waiting: float, wrong: bool) -> None:
+    sim = settled()
+    opened(sim, contention_limit=1.0)
+    idle_cpu(sim)
+    deployed(sim, 10, 0)
+    for number in range(10):
+        for step in range(3):
+            clique(sim, f"owner-{number}-{step}", 200 + 200 * step + 13 * number, owner=f"uid-owner-{number}")
+    gone(sim)
+    beside_others(sim, waiting)
+    assert bool([one for one in found(sim) if "for each of 10" in one.text]) == wrong
 
 
 def _as_sites(sim: Simulation) -> None:
@@ -288,7 +302,7 @@ def test_goroutines_of_a_deployment_that_is_over_before_a_second_scrape(
     if new_watch:
         sim.request(300, verb="watch", resource="services", stage="ResponseStarted")
     scrape(sim, "gauge", "go_goroutines", {"start:deploy": 72.0})
-    sim.scrape(300, {"go_goroutines": 95.0})
+    sim.scrape(300, {"go_goroutines": 110.0})
     for ms in (2000, 4000, IDLE - 500):
         sim.scrape(ms, {"go_goroutines": float(full + ms % 3)})
     sim.scrape(DELETED + 895, {"go_goroutines": float(after)}, edge=rec.SETTLED)
