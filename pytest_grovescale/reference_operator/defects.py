@@ -79,6 +79,7 @@ SERIAL_FINALIZER = "serial-finalizer"
 STEP_PAUSES = "step-pauses"
 BLOCKING_CALL = "blocking-call"
 OBJECT_THREADS = "object-threads"
+RESTART_GAUGE = "restart-gauge"
 
 AROUND_RECONCILES = frozenset(
     {
@@ -159,6 +160,7 @@ KNOWN: Mapping[str, str] = {
     SERIAL_FINALIZER: "a PodClique's finalizer deletes its pods one after the other, each when the one before is gone",
     STEP_PAUSES: "a PodCliqueSet's children are made kind after kind, with a pause of 0.2 s after each",
     BLOCKING_CALL: "a new PodCliqueSet is looked up elsewhere, by a call of 0.25 s that blocks the event loop",
+    RESTART_GAUGE: "a gauge of pods that counts those made and gone since the start, and begins at 0 with each process",
     OBJECT_THREADS: "a thread is started for each PodClique, which does not end with it",
 }
 """Name → description."""

@@ -47,6 +47,7 @@ def register(registry: CollectorRegistry, sources: Sources, defects: Defects) ->
         d.COARSE_BUCKETS: CliqueLives,
         d.RESET_ON_SCRAPE: SinceLastScrape,
         d.PHASE_GAUGE: PodPhases,
+        d.RESTART_GAUGE: PodsOfThisProcess,
     }
     for name, make in kinds.items():
         if name in defects:
@@ -126,6 +127,22 @@ def _counted_up(sources: Sources) -> Iterable[Metric]:
 def _still_to_come(sources: Sources) -> Iterable[Metric]:
     there, made = len(sources.caches.pods.store), sources.counts.pods_created
     yield GaugeMetricFamily("grove_operator_pending_pods", "Pods that are still to come.", value=there - made)
+
+
+class PodsOfThisProcess(Collector):
+    """Pods that this process has created, without those that went since: what was there before is not in it."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._counts = sources.counts
+        self._gone = 0
+        sources.caches.pods.store.on_change(self._changed)
+
+    def _changed(self, old: Pod | None, new: Pod | None) -> None:
+        self._gone += new is None
+
+    def collect(self) -> Iterable[Metric]:
+        pods = max(0, self._counts.pods_created - self._gone)
+        yield GaugeMetricFamily("grove_operator_tracked_pods", "Pods that are tracked.", value=pods)
 
 
 class PodPhases(Collector):
