@@ -68,7 +68,7 @@ def _saying(pattern: str, types: str, name: str, select: str = "", *, labelled: 
 
 
 _RECONCILE = r"reconcil(?:e|es|ed|er|iation|iations|ing)"
-_IN_FLIGHT = r"in_?flight|active|running|concurrent|current|ongoing"
+_IN_FLIGHT = r"in_?flight|active|busy|running|concurrent|current|ongoing"
 _LENGTH = r"duration|time|latency|seconds"
 
 _WAITING = r"pending|queued|waiting|enqueued|in_queue|backlogged"
@@ -132,7 +132,11 @@ _SAYINGS = (
     _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "go_memstats_heap_alloc_bytes"),
     _saying(r"live_threads|jvm_threads|threads_live", "g", "jvm_threads_live_threads"),
     _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", _START),
-    _saying(r"open_(?:fds|files|file_descriptors)|(?:fds|file_descriptors)_open", "g", "process_open_fds"),
+    _saying(
+        r"open_(?:fds|files|(?:file_)?(?:descriptors|handles))|(?:fds|file_(?:descriptors|handles))_open",
+        "g",
+        "process_open_fds",
+    ),
     _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", _START),
 )
 """The first that holds counts."""

@@ -27,7 +27,10 @@ _HOST = "host"
 _LOOPBACK_PORT = re.compile(r"^(localhost|127(?:\.\d+){3}|\[::1\]):\d+$")
 
 
-_OF_LISTS = frozenset({*OF_OUTCOMES, "code", "method", "verb", "event", "direction", "level", "severity", "action"})
+_OF_LISTS = frozenset(
+    {*OF_OUTCOMES, "code", "method", "verb", "event", "direction", "level", "severity", "action"}
+    | {"mode", "stage", "step", "trigger", "protocol", "cause", "strategy"}
+)
 """Labels whose values are a fixed list of what may happen, and none of objects that come and go."""
 
 _SEVERAL = 3

@@ -76,7 +76,9 @@ _AMOUNTS = frozenset(
 )
 """Labels that hold what the value of a series is for: an amount that changes."""
 _AMOUNT = re.compile(r"-?\d+(?:\.\d+)?")
-_CHANGES = re.compile(r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|retry_?count)$")
+_CHANGES = re.compile(
+    r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|(?:attempt|retry)_(?:number|no|count|index))$"
+)
 """The end of the names of labels that number what happens to one object, one after the other."""
 _FEW_CHANGES = 2
 """A single number up to this one may be of a fixed list, as of generations of hardware."""

@@ -154,7 +154,8 @@ def _of_another_type(faults: list[Problem], by_name: Mapping[str, Served]) -> li
         if family.family.type in ("unknown", "histogram") or (f"{stem}_bucket" not in untyped and len(untyped) < 2):
             continue
         real = "histogram" if f"{stem}_bucket" in untyped else "summary"
-        if family.family.type == real or (family.series and family.family.type != "summary"):
+        of_summary = all("quantile" in one.labels for one in family.series)
+        if family.family.type == real or not (of_summary or family.family.type == "summary"):
             continue
         parts = {family.name, *untyped}
         says = f"its TYPE line says {family.family.type}, and its samples are those of a {real}"

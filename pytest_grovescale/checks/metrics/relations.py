@@ -26,8 +26,10 @@ Sums = dict[_Key, float]
 
 _FAILED = r"fail(?:ed|ures?)|errors?|aborted|cancell?ed|timed_out|timeouts?"
 _DONE = r"succee?ded|success(?:es|ful|fully)?|completed|finished|done|processed"
+_HANDLED = r"handled|delivered|indexed|accepted|stored|admitted"
 _REFUSED = r"rejected|rejections?|dropped|denied|skipped|discarded|ignored"
-_BEGUN = r"started|attempted|attempts|received|submitted|requested|begun"
+_BEGUN = r"started|attempted|attempts|received|submitted|requested|begun|seen|discovered|enqueued"
+_ASKED = r"lookups?|requests?|quer(?:y|ies)|reads?|gets?|accesses|calls?"
 _NOW = (
     r"running|active|in_?flight|in_use|used|busy|ongoing|current|open|allocated|occupied|executing|concurrent|free"
     r"|available|reserved"
@@ -45,24 +47,37 @@ class _Pair(NamedTuple):
 
     type: MetricType
     """Of both."""
-    less: re.Pattern[str]
-    """In the name of the one that is never more."""
+    less: re.Pattern[str] | None
+    """In the name of the one that is never more; None: it has no such word."""
     more: re.Pattern[str] | None
-    """In the other's name; None: it has no such word."""
+    """In the other's name."""
     says: str
     """What to say of both, with their values and the other's name."""
+    before: float
+    """How many may have begun before the process did, and end in it."""
     times: bool
     """Whether it is so of times, too; what takes time now may take longer than the longest of late."""
 
 
-def _pair(kind: MetricType, less: str, more: str, says: str, *, times: bool = False) -> _Pair:
-    words = [re.compile(rf"(?<![^_])(?:{word})(?![^_])") for word in (less, more)]
-    return _Pair(kind, words[0], words[1] if more else None, says, times)
+def _pair(kind: MetricType, less: str, more: str, says: str, *, before: float = 0.0, times: bool = False) -> _Pair:
+    words = [re.compile(rf"(?<![^_])(?:{word})(?![^_])") if word else None for word in (less, more)]
+    return _Pair(kind, words[0], words[1], says, before, times)
 
+
+_BEFORE = 4.0
+"""How many may have begun before the process did that counts how they end."""
 
 _PAIRS = (
     _pair("counter", f"{_FAILED}|{_DONE}", "", "it counts some of {more}, and is {less} where that is {whole}"),
-    _pair("counter", f"{_FAILED}|{_DONE}|{_REFUSED}", _BEGUN, "it is {less}, and {more} is {whole}"),
+    _pair(
+        "counter",
+        f"{_FAILED}|{_DONE}|{_REFUSED}|{_HANDLED}",
+        _BEGUN,
+        "it is {less}, and {more} is {whole}",
+        before=_BEFORE,
+    ),
+    _pair("counter", "hits?|miss(?:es)?", _ASKED, "it is {less}, and {more} is {whole}"),
+    _pair("gauge", "", "limit|max|maximum|capacity", "it is {less}, and {more} is {whole}"),
     _pair("gauge", _NOW, _MOST, "it is {less}, and {more} is {whole}"),
     _pair("gauge", _STATE, _WANTED, "it is {less}, and {more} is {whole}"),
     _pair("gauge", _STATE, "", "it is a part of {more}, and is {less} where that is {whole}"),
@@ -78,10 +93,22 @@ _ATTEMPT = re.compile(
 )
 """The last word of what has one error at most each; others may have several."""
 
+_MOMENT = 0.01
+"""Share by which a count may be ahead of another one that is read a moment before it."""
+
+_READ = re.compile(r"(?<![^_])(?:hertz|rpm|watts?|load\d*|rate)(?![^_])")
+"""What a name says of what is measured, beside units."""
+
+_SUCCEEDED = re.compile(r"(?<![^_])succe(?:eded|ss|sses|ssful)(?![^_])")
+_NOT = re.compile(r"(?<![^_])(?:failed|failures?)(?![^_])")
+"""Two ways to end, of which each thing has one."""
+
 _EXCLUSIVE = frozenset({"phase", "state", "status", "stage", "condition_status"})
 """Labels of which each thing has one value."""
 
-_TO_BE_SPLIT = re.compile(r"(?<![^_])(?:total|managed|count|number|all|known|registered|current)(?![^_])")
+_TO_BE_SPLIT = re.compile(
+    r"(?<![^_])(?:total|managed|count|number|all|known|registered|current|objects|resources)(?![^_])"
+)
 _SPLIT = re.compile(
     r"(?<![^_])(?:(?:by|per)_[a-z]+|phases?|states?|status(?:es)?|stages?|in|total|count|current)(?![^_])"
 )
@@ -105,6 +132,7 @@ def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Pr
     """Yield families of the operator's own that contradict another one of them."""
     families = [family for family in own if family.series]
     yield from _above(families, samples)
+    yield from _ends(families, samples)
     yield from _parts_of_another(families, samples)
     yield from _counted_twice(families, samples)
 
@@ -113,7 +141,7 @@ def _above(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator
     """Yield what is more than the whole that it is a part of, or than its limit; the first of each family."""
     said: set[str] = set()
     for pair in _PAIRS:
-        fitting = [one for one in families if one.family.type == pair.type and (pair.times or not _is_time(one.name))]
+        fitting = [one for one in families if one.family.type == pair.type and (pair.times or not _is_read(one.name))]
         wholes: dict[_Key, list[Served]] = defaultdict(list)
         for family in fitting:
             for stem in _stems(family.name, pair.more):
@@ -121,7 +149,7 @@ def _above(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator
         for part in fitting:
             for stem in _stems(part.name, pair.less):
                 for whole in wholes.get(stem, ()):
-                    if part.name in said or (found := _more(part, whole, samples)) is None:
+                    if part.name in said or (found := _more(part, whole, samples, pair.before)) is None:
                         continue
                     said.add(part.name)
                     example, less, more = found
@@ -135,9 +163,31 @@ def _above(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator
                     )
 
 
-def _is_time(name: str) -> bool:
+def _is_read(name: str) -> bool:
+    """Return whether a name says a time, a temperature or what else is measured, and not counted or set aside."""
     unit = unit_in(name)
-    return unit is not None and unit.base == "seconds"
+    return (unit is not None and unit.base != "bytes") or _READ.search(name) is not None
+
+
+def _ends(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield what succeeded where it and what failed, each no more than what began, together are."""
+    counters = [family for family in families if family.family.type == "counter"]
+    failed = {stem: one for one in counters for stem in _stems(one.name, _NOT)}
+    begun = {stem: one for pair in _PAIRS[:2] for one in counters for stem in _stems(one.name, pair.more)}
+    for good in counters:
+        for stem in _stems(good.name, _SUCCEEDED):
+            if stem not in failed or stem not in begun:
+                continue
+            bad, whole = failed[stem], begun[stem]
+            labels = sorted(good.labels().keys() & bad.labels().keys() & whole.labels().keys())
+            sums = [_sums(one, labels, samples) for one in (good, bad, whole)]
+            for key, most in sums[2].items():
+                ended = [one.get(key, 0.0) for one in sums[:2]]
+                if sum(ended) - most > _BEFORE and most >= max(ended) and key in sums[0]:
+                    says = f"it is {ended[0]:g}, {bad.name} {ended[1]:g}, and {whole.name} is {most:g}"
+                    example = _example(good, labels, key)
+                    yield Problem(family=good.name, rule="inconsistent", says=says, series=example, fix=_FIX)
+                    break
 
 
 def _stems(name: str, words: re.Pattern[str] | None) -> list[_Key]:
@@ -175,14 +225,18 @@ def _shared(some: Served, other: Served) -> list[str]:
     return sorted(some.labels().keys() & other.labels().keys())
 
 
-def _more(part: Served, whole: Served, samples: Mapping[str, float]) -> tuple[str, float, float] | None:
+def _more(part: Served, whole: Served, samples: Mapping[str, float], before: float) -> tuple[str, float, float] | None:
     """Return a series of a part that is above its whole, and both values; None where none is."""
     labels = _shared(part, whole)
     parts, wholes = _sums(part, labels, samples), _sums(whole, labels, samples)
     for key, less in parts.items():
         more = wholes.get(key)
         # What has no limit says −1 or 0 in its place.
-        if more is not None and less > more and (more > 0 or (more == 0 and part.family.type == "counter")):
+        if (
+            more is not None
+            and less - more > max(before, _MOMENT * more)
+            and (more > 0 or (more == 0 and part.family.type == "counter"))
+        ):
             return _example(part, labels, key), less, more
     return None
 

@@ -55,6 +55,7 @@ def test_the_catalogue() -> None:
         ("my_reconcile_errors_total", "counter", "controller_runtime_reconcile_errors_total"),
         ("my_reconciliations_total", "counter", "controller_runtime_reconcile_total"),
         ("my_active_workers", "gauge", "controller_runtime_active_workers"),
+        ("my_busy_workers", "gauge", "controller_runtime_active_workers"),
     ],
 )
 def test_names_that_promise_what_a_built_in_says(name: str, kind: str, meant: str) -> None:

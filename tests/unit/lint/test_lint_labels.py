@@ -297,6 +297,7 @@ def test_lists_of_labels_that_end(series: Sequence[str]) -> None:
         ("plan_generation", ("17",), True),
         ("observedGeneration", ("3", "4"), True),
         ("retry_count", ("0", "1"), True),
+        ("attempt_number", ("1", "2", "3"), True),
         ("spec_revision", ("12",), True),
         # Of hardware, or of a garbage collector.
         ("generation", ("1",), False),

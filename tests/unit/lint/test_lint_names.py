@@ -183,6 +183,7 @@ def test_a_type_line_of_a_sample_is_one_fault() -> None:
         ("gauge", BUCKETS, "histogram"),
         ("summary", BUCKETS, "histogram"),
         ("counter", "x_seconds_sum 1\nx_seconds_count 1\n", "summary"),
+        ("gauge", 'x_seconds{quantile="0.5"} 1\nx_seconds_sum 1\nx_seconds_count 1\n', "summary"),
     ],
 )
 def test_a_type_line_that_says_another_type_than_the_samples_is_one_fault(kind: str, samples: str, real: str) -> None:
