@@ -99,6 +99,8 @@ class Scale:
         ``namespace`` is a parameter of every template, and so is ``node_labels``: labels that only the cluster's
         simulated nodes have. Raises DefinitionError for a wrong template or parameter.
         """
+        # An error quotes what was rendered.
+        self._test.recorder.conceal(*redaction.secrets_in(parameters))
         rendered = render(
             template,
             parameters,
@@ -107,7 +109,7 @@ class Scale:
             node_labels=nodes.labels(self.cluster.name),
             base=self._test.base,
         )
-        self._test.recorder.conceal(*redaction.secrets_in(parameters), *redaction.secrets_in(rendered.objects))
+        self._test.recorder.conceal(*redaction.secrets_in(rendered.objects))
         handle = Workload(self._test, rendered)
         self._test.workloads.append(handle)
         return handle

@@ -30,7 +30,7 @@ from ..workload import template
 from . import misspelt_names, test_code
 from .clusters import planned
 from .stash_keys import BUDGET
-from .test_code import NamedInCode
+from .test_code import NamedInCode, Parameter
 from .test_config import ItemConfig, folders, is_profiled, node_id
 
 _OPERATOR_FIXTURES = {"scale", "grovescale_operator"}
@@ -81,7 +81,7 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
     read = [item for item in scaled if not (is_profiled(item) and item.function in measured)]
     codes = {item: test_code.read(item) for item in read}
     for item, code in codes.items():
-        found |= dict.fromkeys(_wrong_workloads(item, code))
+        found |= dict.fromkeys(_wrong_workloads(item, code, settings))
         found |= dict.fromkeys(_late_milestones(item))
         found |= dict.fromkeys(_misspelt(item))
         found |= dict.fromkeys(_wrong_phases(item, code) if settings.budgets else ())
@@ -146,11 +146,18 @@ def _wrong_parameters(settings: Settings, codes: Iterable[NamedInCode]) -> Itera
             )
 
 
-def _wrong_workloads(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
+def _wrong_workloads(item: pytest.Function, code: NamedInCode, settings: Settings) -> Iterator[str]:
+    """Yield the workloads that cannot be rendered: by their parameters' names, and, where all are known, values."""
     for call in code.calls:
         if call.method == "workload":
+            values = {
+                name: settings.parameters.get(value.name, value.default) if isinstance(value, Parameter) else value
+                for name, value in zip(call.keywords, call.values, strict=True)
+            }
+            # An error quotes what was rendered.
+            redaction.conceal(*redaction.secrets_in(values))
             try:
-                template.check(call.name, call.keywords, base=folders(item))
+                template.check(call.name, values, base=folders(item))
             except DefinitionError as error:
                 yield f"{node_id(item)}: scale.workload({call.name!r}): {error}"
 

@@ -14,6 +14,7 @@ import inspect
 import itertools
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -31,6 +32,13 @@ _MOST = 2000
 _UNKNOWN = object()
 
 
+class Parameter(NamedTuple):
+    """A parameter of a test as the value of an argument: ``replicas=scale.parameter("replicas", 500)``."""
+
+    name: str
+    default: str | int | float | bool
+
+
 class Call(NamedTuple):
     """One call with a literal name: ``scale.parameter("replicas", 500)``."""
 
@@ -38,6 +46,8 @@ class Call(NamedTuple):
     name: str
     keywords: tuple[str, ...]
     """Names of further arguments; empty where they are computed (``**parameters``)."""
+    values: tuple[Parameter | str | int | float | bool | None, ...]
+    """Values of `keywords`, in their order; None for one that is computed."""
     default: Any
     """Second argument; None where there is none, or it is computed."""
 
@@ -353,13 +363,14 @@ def _calls(function: FunctionType) -> NamedInCode | None:
         return None
     tree, _ = parsed
     value_of = functools.partial(_value, known=_constants(function))
+    parameters = _parameters(tree, value_of)
     calls: list[Call] = []
     undecided: set[str] = set()
     called: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
             called.add(id(node.func))
-            call = _call(node, node.func.attr, value_of)
+            call = _call(node, node.func.attr, value_of, parameters)
             if call is None:
                 undecided.add(node.func.attr)
             else:
@@ -375,7 +386,31 @@ def _calls(function: FunctionType) -> NamedInCode | None:
     return NamedInCode(calls=tuple(calls), undecided=frozenset(undecided))
 
 
-def _call(node: ast.Call, method: str, value_of: Callable[[ast.expr], Any]) -> Call | None:
+def _parameters(tree: ast.AST, value_of: Callable[[ast.expr], Any]) -> dict[str, Parameter]:
+    """Return variable → the test's parameter that it holds, of the variables that are assigned once."""
+    stored = Counter(
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )
+    return {
+        target.id: found
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and (found := _parameter(node.value, value_of)) is not None
+        for target in node.targets
+        if isinstance(target, ast.Name) and stored[target.id] == 1
+    }
+
+
+def _parameter(node: ast.expr, value_of: Callable[[ast.expr], Any]) -> Parameter | None:
+    """Return the parameter that an expression is, with a default that is known; None for any other expression."""
+    if not isinstance(node, ast.Call) or method_of(node) != "parameter":
+        return None
+    call = _call(node, "parameter", value_of, {})
+    return None if call is None or call.default is None else Parameter(call.name, call.default)
+
+
+def _call(
+    node: ast.Call, method: str, value_of: Callable[[ast.expr], Any], parameters: Mapping[str, Parameter]
+) -> Call | None:
     keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
     first = {"workload": "template"}.get(method, "name")
     named = node.args[0] if node.args else keywords.get(first)
@@ -383,10 +418,22 @@ def _call(node: ast.Call, method: str, value_of: Callable[[ast.expr], Any]) -> C
     if not isinstance(name, str):
         return None
     default = node.args[1] if len(node.args) > 1 else keywords.get("default")
-    value = value_of(default) if default is not None else _UNKNOWN
-    hashable = value if isinstance(value, str | int | float | bool) else None
     computed = len(keywords) != len(node.keywords)
-    return Call(method, name, () if computed else tuple(sorted(set(keywords) - {first})), hashable)
+    names = () if computed else tuple(sorted(set(keywords) - {first}))
+
+    def known(given: ast.expr) -> Parameter | str | int | float | bool | None:
+        if isinstance(given, ast.Name) and given.id in parameters:
+            return parameters[given.id]
+        value = value_of(given)
+        return value if isinstance(value, str | int | float | bool) else _parameter(given, value_of)
+
+    return Call(
+        method,
+        name,
+        keywords=names,
+        values=tuple(known(keywords[each]) for each in names),
+        default=known(default) if default is not None else None,
+    )
 
 
 def _value(node: ast.expr, known: Mapping[str, Any]) -> Any:

@@ -30,6 +30,8 @@ RUN_LABEL = "grovescale.io/run"
 PROVIDED = ("namespace", "run_id", "node_labels")
 
 _EXCERPT = 2
+_CHECKED = 100_000
+"""Characters of the rendered text that are read before a test runs; all of 10,000 pods would take two seconds."""
 
 
 class MissingParameter(DefinitionError):
@@ -66,27 +68,29 @@ def render(
     object.
     """
     path = resources.find(FOLDER, template, base=base)
-    environment = _environment(path)
-    known = _parameters(environment, path)
-    _refuse_unknown(path, parameters, known)
-    values = {name: _json_safe(path, name, value) for name, value in parameters.items()}
     provided = {"namespace": namespace, "run_id": run_id, "node_labels": dict(node_labels)}
-    text = _text(environment, path, {**values, **provided}, known)
+    values = {name: _json_safe(path, name, value) for name, value in parameters.items()}
     labels = {RUN_LABEL: run_id} if labelled else {}
-    objects = [_owned(manifest.object, namespace, labels) for manifest in _objects(path, text)]
-    if not objects:
-        raise DefinitionError(f"{path}:1: renders to no object", next_step="Check its conditions and loops.")
-    _refuse_duplicates(path, objects)
+    objects = _objects(path, _text(path, values, provided), namespace, labels)
     return Rendered(source=str(path), objects=objects, parameters=values, node_labels=dict(node_labels))
 
 
-def check(template: str, parameters: Iterable[str], *, base: resources.Folders | None = None) -> None:
-    """Raise DefinitionError as `render` would for these parameter names, whatever their values.
+def check(template: str, parameters: Mapping[str, Any], *, base: resources.Folders | None = None) -> None:
+    """Raise DefinitionError as `render` would for these parameters, before the test runs.
 
-    Covers a missing template, invalid jinja2, and an unknown parameter.
+    A value of None is not known; while one is not, or a parameter is missing, the template's own syntax and the
+    parameters' names are checked. Of a long text, objects from its beginning: those of a loop are alike.
     """
     path = resources.find(FOLDER, template, base=base)
     _refuse_unknown(path, parameters, _parameters(_environment(path), path))
+    if None in parameters.values():
+        return
+    try:
+        text = _text(path, parameters, {"namespace": "default", "run_id": "check", "node_labels": {}})
+    except MissingParameter:
+        return
+    end = text.rfind("\n---", 0, _CHECKED) if len(text) > _CHECKED else -1
+    _objects(path, text[:end] if end > 0 else text, "default", {})
 
 
 def parameters(template: str, *, base: resources.Folders | None = None) -> set[str]:
@@ -166,9 +170,13 @@ def _json_safe(path: Path, name: str, value: Any) -> Any:
         ) from error
 
 
-def _text(environment: jinja2.Environment, path: Path, values: Mapping[str, Any], known: set[str]) -> str:
+def _text(path: Path, parameters: Mapping[str, Any], provided: Mapping[str, Any]) -> str:
+    """Return what a template renders to. ``provided``: values of `PROVIDED`."""
+    environment = _environment(path)
+    known = _parameters(environment, path)
+    _refuse_unknown(path, parameters, known)
     try:
-        return environment.get_template(path.name).render(values)
+        return environment.get_template(path.name).render({**parameters, **provided})
     except jinja2.UndefinedError as error:
         raise MissingParameter(
             f"{path}:{_line_of(error, path)}: {error.message}", next_step=f"Give it a value. {_has(known)}"
@@ -193,11 +201,11 @@ def _line_of(error: BaseException, path: Path) -> int:
     return line
 
 
-def _objects(path: Path, text: str) -> list[manifests.Manifest]:
+def _objects(path: Path, text: str, namespace: str, labels: Mapping[str, str]) -> list[Object]:
     """Return the objects of the rendered text; an error quotes the lines around it, as its numbers are of that text."""
     source = f"{path} (rendered)"
     try:
-        return manifests.parse(text, source)
+        objects = [_owned(manifest.object, namespace, labels) for manifest in manifests.parse(text, source)]
     except DefinitionError as error:
         lines = text.splitlines()
         # An unexpected end of the text is reported for the line after its last.
@@ -208,6 +216,10 @@ def _objects(path: Path, text: str) -> list[manifests.Manifest]:
             for index, line in enumerate(lines[first : number + _EXCERPT], start=first + 1)
         )
         raise DefinitionError(f"{error.message}\n{excerpt}", next_step=error.next_step) from None
+    if not objects:
+        raise DefinitionError(f"{path}:1: renders to no object", next_step="Check its conditions and loops.")
+    _refuse_duplicates(path, objects)
+    return objects
 
 
 def _owned(obj: Object, namespace: str, labels: Mapping[str, str]) -> Object:

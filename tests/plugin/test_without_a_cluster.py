@@ -463,11 +463,27 @@ def test_a_milestone_behind_the_first_action_is_a_mistake(pytester: pytest.Pytes
     assert_refused(result, pytester, untouched, "test_it.py:3: steady.milestone('x', …)*")
 
 
+CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a-map}\n"
+
+
+def test_a_workload_that_renders_to_no_object_of_the_api_is_a_mistake(
+    pytester: pytest.Pytester, untouched: Path
+) -> None:
+    file = pytester.path / "own.yaml.j2"
+    file.write_text(f"{CONFIG_MAP.replace('kind', 'knd')}data: {{note: '{{{{ api_token }}}} {{{{ size }}}}'}}\n")
+    given = "api_token=scale.parameter('api_token', ''), size=scale.parameter('size', 1)"
+    pytester.makepyfile(test_it=f"def test_it(scale):\n    scale.workload('own.yaml.j2', {given})\n")
+    options = ("--grovescale-param=api_token=s3cret-s3cret", "--grovescale-param=size=2")
+    result = pytester.runpytest("--grovescale", "--grovescale-operator=none", *options)
+    assert_refused(result, pytester, untouched, "*own.yaml.j2 (rendered):1: kind: missing")
+    assert "s3cret" not in "\n".join([*result.outlines, *result.errlines])
+
+
 def test_a_template_in_the_projects_root_is_found_from_any_folder(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytester.makeini("[pytest]\ngrovescale_operator = none")
-    (pytester.mkdir("workloads") / "own.yaml.j2").write_text("{{ size }}")
+    (pytester.mkdir("workloads") / "own.yaml.j2").write_text(CONFIG_MAP.replace("a-map", "{{ size }}-map"))
     tests = pytester.mkdir("tests")
     (tests / "test_it.py").write_text("def test_it(scale):\n    scale.workload('own.yaml.j2', size=1)\n")
     monkeypatch.chdir(tests)

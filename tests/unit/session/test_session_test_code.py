@@ -158,3 +158,28 @@ def test_misspelt_names_of_the_api_are_found_without_a_run(pytester: pytest.Pyte
     assert {one.name: one.where.rpartition(":")[2] for one in found}["selectr"] == "7"
     assert misspelt_names.misspelt(items["test_right"]) == []
     assert misspelt_names.misspelt(items["test_sound"]) == []
+
+
+GIVEN = """
+PODS = 3
+
+def test_it(scale):
+    sets = scale.parameter("sets", 5)
+    twice = scale.parameter("twice", 2)
+    twice *= 2
+    scale.workload("a.yaml", sets=sets, pods=PODS, twice=twice, some=sets + 1, own=scale.parameter("own", "x"))
+    scale.workload("b.yaml", **{"sets": 1})
+"""
+
+
+def test_values_of_a_workloads_parameters_that_a_tests_code_says(pytester: pytest.Pytester) -> None:
+    (item,) = (item for item in pytester.getitems(GIVEN) if isinstance(item, pytest.Function))
+    found = {call.name: call for call in test_code.read(item).calls if call.method == "workload"}
+    assert dict(zip(found["a.yaml"].keywords, found["a.yaml"].values, strict=True)) == {
+        "sets": test_code.Parameter("sets", 5),
+        "pods": 3,
+        "own": test_code.Parameter("own", "x"),
+        "twice": None,
+        "some": None,
+    }
+    assert found["b.yaml"].keywords == ()

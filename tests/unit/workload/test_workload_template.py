@@ -175,3 +175,25 @@ def test_unknown_template_names_the_places(tmp_path: Path, snapshot: SnapshotAss
     with pytest.raises(DefinitionError, match=r"absent\.j2: .* workloads") as caught:
         render("absent.j2", {}, namespace="demo", run_id="r", base=tmp_path)
     assert masked(str(caught.value), {tmp_path: "folder", Path(__file__).parents[3]: "repository"}) == snapshot
+
+
+LOOP = """\
+{% for number in range(count) %}
+---
+apiVersion: v1
+KIND
+metadata: {name: "a-{{ number }}"}
+{% endfor %}
+"""
+
+
+@pytest.mark.parametrize("count", [2, 5000])
+def test_before_a_run_a_template_is_rendered_where_all_its_parameters_are_known(tmp_path: Path, count: int) -> None:
+    path = tmp_path / "load.yaml.j2"
+    path.write_text(LOOP.replace("KIND", "kind: Pod"))
+    template.check(str(path), {"count": count})
+    path.write_text(LOOP.replace("KIND", "knd: Pod"))
+    with pytest.raises(DefinitionError, match="kind: missing"):
+        template.check(str(path), {"count": count})
+    template.check(str(path), {"count": None})
+    template.check(str(path), {})
