@@ -32,6 +32,10 @@ _MANY = 64
 
 _DEFAULT_MS = (5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, math.inf)
 
+_SHORT = re.compile(r"(?<![^_])(?:latency|request|response|rpc|http|grpc|query|lock|call|reconcile)(?:_\w+)?_seconds$")
+"""Names of what takes milliseconds to minutes."""
+_LONGEST_S = 5_000.0
+
 _COUNTS_DOWN = re.compile(r"(?:^|_)(?:expir\w*?|remaining|ttl|left)(?=_|$)")
 """Parts of the names of what is well while it is above all bounds: the buckets are for the time when it runs out."""
 
@@ -185,6 +189,11 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
         if layout.bounds == _DEFAULT_MS and unit_in(layout.family) == ("seconds", "seconds"):
             says = "its bounds are those that client libraries have for seconds, in milliseconds"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="observe seconds, with such bounds")
+        elif len(layout.bounds) > 2 and layout.bounds[-2] >= _LONGEST_S and _SHORT.search(layout.family):
+            says = f"its bounds go up to {layout.bounds[-2] / 3600:.3g} hours: they are in milliseconds"
+            yield Problem(
+                family=layout.family, rule="buckets", says=says, fix="observe seconds, with bounds in seconds"
+            )
         if layout.share_low > (ABOVE_MAX if math.isinf(layout.bounds[layout.fullest]) else SHARE_MAX):
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
 

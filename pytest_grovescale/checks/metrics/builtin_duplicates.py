@@ -121,7 +121,7 @@ _SAYINGS = (
     ),
     _saying(r"is_leader|leader|leader_election_status", "g", "leader_election_master_status"),
     _saying(r"goroutines?(?:_(?:count|number|running|current))?", "g", "go_goroutines"),
-    _saying(r"cpu(?:_usage|_used|_time)?_seconds_total", "c", "process_cpu_seconds_total"),
+    _saying(r"cpu(?:_usage|_used|_time|_consumed)*_seconds_total", "c", "process_cpu_seconds_total"),
     _saying(
         r"(?:resident_memory|resident_set(?:_size)?|rss|memory(?:_usage|_used|_rss)?|used_memory)_bytes",
         "g",

@@ -33,6 +33,9 @@ _OF_LISTS = frozenset(
 )
 """Labels whose values are a fixed list of what may happen, and none of objects that come and go."""
 
+_LAST = re.compile(r"_(?:last|latest)_.*(?:timestamp|time)_seconds$")
+"""The name of a time that the next one takes the place of."""
+
 _SEVERAL = 3
 """Values of a label that may all be replaced by chance where there are fewer."""
 
@@ -99,6 +102,7 @@ def in_one_process(before: Surface, after: Surface) -> Iterator[Problem]:
             says = f"it was a {type_before} a moment ago, and is a {family.family.type}"
             yield Problem(family=name, rule="type", says=says, fix="register it once, with one type")
         yield from _replaced(old[name], family)
+        yield from _went_back(family, before.samples, after.samples)
     history = TargetHistory(after.target)
     for at, one in enumerate((before, after)):
         history.feed(Scraped(at=at, target=one.target, samples=one.samples, families=one.families), "")
@@ -119,11 +123,31 @@ def _gone(old: Served, series: Iterable[Series]) -> Iterator[Problem]:
     if old.of_library or old.family.type not in ("counter", "histogram", "summary") or old.creation_times:
         return
     there = {written(one) for one in series}
+    if bounds := {one.labels["le"] for one in series if "le" in one.labels}:
+        lost = [one for one in old.series if "le" in one.labels and one.labels["le"] not in bounds]
+        if lost:
+            says = "its buckets have other bounds than a moment ago, in one process"
+            example = written(lost[0])
+            yield Problem(family=old.name, rule="inconsistent", says=says, series=example, fix="register it once")
+            return
     for one in old.series:
         if written(one) not in there and one.labels.keys() - {"le", "quantile"} <= _OF_LISTS:
             says = "it counts, and this series is gone in a process that went on"
             fix = "never delete what counts: at its next event it begins at 0 again"
             yield Problem(family=old.name, rule="value", says=says, series=written(one), fix=fix)
+            return
+
+
+def _went_back(family: Served, before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield a gauge with the time of what happened last that went back; 0 says that it never happened."""
+    if family.family.type != "gauge" or not _LAST.search(family.name):
+        return
+    for one in map(written, family.series):
+        was, now = before.get(one, 0.0), after[one]
+        if 0 < now < was:
+            says = f"what happened last went back by {was - now:.3g} s in a process that went on"
+            fix = "set it to the later of two times"
+            yield Problem(family=family.name, rule="value", says=says, series=one, fix=fix)
             return
 
 
@@ -134,7 +158,12 @@ def _replaced(old: Served, new: Served) -> Iterator[Problem]:
         gone = before.get(label, {})
         if not gone or not values.keys().isdisjoint(gone):
             continue
-        if len(values) >= _SEVERAL or label in UNBOUNDED or shape_of([*gone, *values]) is not None:
+        of_build = new.name.endswith("_build_info")
+        if of_build:
+            says = f"a process has one build, and {label} was {next(iter(gone))} a moment ago"
+            one = written(next(iter(values.values())))
+            yield Problem(family=new.name, rule="value", says=says, series=one, fix="set it once, at the start")
+        elif len(values) >= _SEVERAL or label in UNBOUNDED or shape_of([*gone, *values]) is not None:
             says = f"no value of {label} is one that it had a moment ago: {next(iter(gone))}"
             fix = f"take the label {label} away: its values never come again"
             one = written(next(iter(values.values())))

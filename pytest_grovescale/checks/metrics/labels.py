@@ -16,7 +16,7 @@ from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
 from .series import none_served
-from .shapes import BUILD, is_identifier, shape_of
+from .shapes import OF_INFOS, is_identifier, ports_of, shape_of
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
 from .units import ABBREVIATIONS, unit_in
 
@@ -46,6 +46,7 @@ _OF_NOW = frozenset({"uptime", "now", "heartbeat", "last_seen"})
 _MOST_WORDS = 10
 """Values of such a label; more are no longer few."""
 
+_OF_PEERS = re.compile(r"(?:.*_)?(?:peer|client|remote|source|src|caller|local)_?port", re.IGNORECASE)
 _OF_ROUTES = frozenset({"handler", "route", "endpoint"})
 _NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
 
@@ -299,7 +300,9 @@ def _of_label(
     named = label.startswith(COPIED) or label.lower() in forbidden
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     shape = None if fact or _routes(label, values) else shape_of(values)
-    if shape is not None and shape[0] == BUILD and family.name.endswith("_info"):
+    if shape is None and _OF_PEERS.fullmatch(label):
+        shape = ports_of(values)
+    if shape is not None and shape[0] in OF_INFOS and family.name.endswith("_info"):
         shape = None  # what versions belong into
     certain = label.lower() not in _OF_ANYTHING or len(values) > _MOST_WORDS or any(map(is_identifier, values))
     if named and certain and not fact and not _listed(family, label, values):

@@ -28,6 +28,11 @@ _DERIVED = re.compile(
 )
 """Words of a gauge that is computed from what a counter or a histogram says."""
 
+_SETTING = re.compile(
+    r"(?<![^_])(?:throttle|throttling|limit|max|maximum|quota|budget|allowed|target|configured)(?![^_])"
+)
+"""Words of a rate that someone set, and that no query computes."""
+
 _LONG = {
     "ms": "milliseconds",
     "us": "microseconds",
@@ -266,7 +271,9 @@ def _derived(family: Served) -> Iterator[Problem]:
     and #counter-vs-gauge-summary-vs-histogram."""
     if family.family.type not in ("gauge", "unknown"):
         return
-    if (match := _DERIVED.search(family.name)) is not None:
+    if (match := _DERIVED.search(family.name)) is not None and not (
+        "_per_" in match[0] and _SETTING.search(family.name)
+    ):
         word = match[0].strip("_").replace("_", " ")
         fix = "expose a counter or a histogram; rate() and histogram_quantile() compute it over any time"
         yield _problem(family, "derived", f"its name says {word}, which cannot be added up or averaged again", fix)

@@ -103,6 +103,13 @@ _SUCCEEDED = re.compile(r"(?<![^_])succe(?:eded|ss|sses|ssful)(?![^_])")
 _NOT = re.compile(r"(?<![^_])(?:failed|failures?)(?![^_])")
 """Two ways to end, of which each thing has one."""
 
+_EITHER = (
+    (_SUCCEEDED, re.compile(r"(?<![^_])(?:failed|failures?|errors?)(?![^_])")),
+    (re.compile(r"(?<![^_])hits?(?![^_])"), re.compile(r"(?<![^_])miss(?:es)?(?![^_])")),
+    (re.compile(r"(?<![^_])(?:used|utili[sz]ed)(?![^_])"), re.compile(r"(?<![^_])(?:free|available)(?![^_])")),
+)
+"""Words of shares that add up to one."""
+
 _EXCLUSIVE = frozenset({"phase", "state", "status", "stage", "condition_status"})
 """Labels of which each thing has one value."""
 
@@ -133,6 +140,7 @@ def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Pr
     families = [family for family in own if family.series]
     yield from _above(families, samples)
     yield from _ends(families, samples)
+    yield from _shares(families, samples)
     yield from _parts_of_another(families, samples)
     yield from _counted_twice(families, samples)
 
@@ -188,6 +196,25 @@ def _ends(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[
                     example = _example(good, labels, key)
                     yield Problem(family=good.name, rule="inconsistent", says=says, series=example, fix=_FIX)
                     break
+
+
+def _shares(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield two shares of one whole, of which each thing is in one only, that are more than all of it."""
+    ratios = [family for family in families if family.family.type == "gauge" and family.name.endswith("_ratio")]
+    for one_way, other_way in _EITHER:
+        others = {stem: family for family in ratios for stem in _stems(family.name, other_way)}
+        for family in ratios:
+            for stem in _stems(family.name, one_way):
+                if (other := others.get(stem)) is None or family.labels().keys() != other.labels().keys():
+                    continue
+                labels = sorted(family.labels())
+                some, rest = _sums(family, labels, samples), _sums(other, labels, samples)
+                for key in some.keys() & rest.keys():
+                    if some[key] + rest[key] > 1 + _MOMENT and max(some[key], rest[key]) <= 1:
+                        says = f"it is {some[key]:g}, and {other.name} is {rest[key]:g}: more than all together"
+                        example = _example(family, labels, key)
+                        yield Problem(family=family.name, rule="inconsistent", says=says, series=example, fix=_FIX)
+                        break
 
 
 def _stems(name: str, words: re.Pattern[str] | None) -> list[_Key]:

@@ -73,6 +73,9 @@ _SERVER = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-
 """An address with one of the ports below 1024: of a server that the program was given, as one of a few."""
 
 BUILD = "a build's version"
+IMAGE = "an image of one build"
+OF_INFOS = (BUILD, IMAGE)
+"""What families ``…_info`` are for."""
 
 _PART = r"(?:.*[^0-9a-z])?"
 _MIXED = r"[a-z]*(?:\d+[a-z]+){2,}\d*"
@@ -90,6 +93,8 @@ _MANY_SHAPES = {
         2,
         re.compile(r"v?\d+\.\d+\.\d+[-+.](?:\S*[-+.])?(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?:[-+.]\S*)?", re.I),
     ),
+    IMAGE: (2, re.compile(r"\S+/\S+:\S*[-.+](?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}", re.I)),
+    "a schedule": (3, re.compile(r"(?:[\d*/,-]+ ){4}[\d*/,A-Za-z-]+")),
     "a random part": (3, re.compile(rf"{_PART}(?=[0-9a-z]{{8,}}$){_MIXED}", re.IGNORECASE)),
     "a long random part": (2, re.compile(rf"{_PART}(?=[0-9a-z]{{12,}}$){_MIXED}", re.IGNORECASE)),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
@@ -122,9 +127,18 @@ _FAR = 100
 """Numbers from here on are identifiers sooner than parts of a fixed list: zones, devices, versions."""
 
 
+_PASSING = (32_768, 65_535)
+"""Ports of those who connect (ip_local_port_range)."""
+
 _IDENTIFIER = re.compile(r"\d+|.*[-_./:]\d+|.*\d{2}.*|[a-z0-9][\w.-]*/[a-z0-9][\w.-]*", re.DOTALL)
 
 _PORT = re.compile(r"(?<=[a-z]):\d{2,5}(?=/|$)")
+
+
+def ports_of(values: Iterable[str]) -> tuple[str, str] | None:
+    """Return that values are ports of those who connect, and one of them; None where they are not."""
+    passing = [value for value in values if value.isdecimal() and _PASSING[0] <= int(value) <= _PASSING[1]]
+    return ("a port of who connects", passing[0]) if len(passing) > 1 else None
 
 
 def is_identifier(value: str) -> bool:

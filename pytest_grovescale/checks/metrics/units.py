@@ -49,6 +49,7 @@ ABBREVIATIONS = {
     **dict.fromkeys(("pct", "perc"), "ratio"),
     **dict.fromkeys(("mcores", "mcpu", "mcpus"), "cores"),
     **dict.fromkeys(("khz", "mhz", "ghz"), "hertz"),
+    **dict.fromkeys(("bps", "kbps", "mbps", "gbps"), "bytes_per_second"),
 }
 """Abbreviated unit → the base unit that it most likely stands for."""
 

@@ -66,6 +66,15 @@ _MAY_BE_PARTS = re.compile(
 _A_TIME = re.compile(r"_(?:timestamp|start_time|(?:last|created|creation|deletion|completion)\w*_time)_seconds$")
 """The end of the name of a point in time."""
 
+_OF_MEMORY = re.compile(
+    r"(?<![^_])(?:memory|ram|heap|disk|volume|storage|cache)_(?:\w+_)?(?:limit|max|maximum|capacity|quota)_bytes$"
+    r"|(?<![^_])(?:limit|max|maximum|capacity|quota)_(?:\w+_)?(?:memory|ram|heap|disk|volume|storage|cache)_bytes$"
+)
+"""The name of how much memory or disk there may be."""
+
+_PAGE = 4096.0
+"""Bytes: no memory is smaller."""
+
 _MOMENT = re.compile(r"_(?:last|latest|time|timestamp|at|when)(?=_|$)")
 """Words of what happened once, at a time."""
 
@@ -342,6 +351,8 @@ def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
         elif FIRST_S <= value <= LATEST_S and unit_in(family.name) is None and _MOMENT.search(family.name):
             fix = "make it a gauge, …_timestamp_seconds"
             yield f"{value:.4g} is a time since 1970, and a counter adds up", written(one), fix
+        elif value != int(value) and family.name.endswith("_bytes_total"):
+            yield f"{value:.17g} is no number of bytes", written(one), "add up whole bytes"
         elif value != int(value) and unit_in(family.name) is None and not _FRACTIONAL.search(family.name):
             fix = "add 1 for each, or end its name in the unit that it adds up"
             yield f"it is {value:g}, and its name says that it counts", written(one), fix
@@ -397,6 +408,9 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield "a start in 1970", example, "leave the series out while there is no such time"
         elif name.endswith(("_timestamp_seconds", "_time_seconds")) and value < 0:
             yield f"a time of {value:g} s lies before 1970", example, "leave the series out while there is no such time"
+        elif _OF_MEMORY.search(name) and 1 < value < _PAGE:
+            says = f"{value:g} bytes are less than a page of memory: it is in mebibytes or more"
+            yield says, example, "expose bytes"
         elif name.endswith("_bytes") and (value < 0 or value != int(value)):
             fix = "expose whole bytes" if value >= 0 else "leave the series out while it is unknown"
             yield f"{value:g} is no number of bytes", example, fix

@@ -78,3 +78,14 @@ def wide(schema: int, *counts: int, zero: int = 0) -> NativeHistogram:
 )
 def test_native_buckets_may_be_too_wide(one: NativeHistogram, wrong: bool) -> None:
     assert (of_native(one) is not None) is wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("x_lock_wait_seconds", True), ("x_request_latency_seconds", True), ("x_job_seconds", False)]
+)
+def test_bounds_of_hours_are_milliseconds_where_it_is_short(name: str, wrong: bool) -> None:
+    buckets = {"10": 3, "100": 15, "1000": 45, "60000": 55, "+Inf": 55}
+    lines = [f'{name}_bucket{{le="{bound}"}} {count}' for bound, count in buckets.items()]
+    lines += [f"{name}_sum 55000", f"{name}_count 55"]
+    text = "\n".join([f"# HELP {name} Help.", f"# TYPE {name} histogram", *lines, ""])
+    assert rules(text) == ["buckets"] * wrong

@@ -95,6 +95,20 @@ def revisions(*numbers: int) -> str:
     return described("a_rollouts_total", "counter", *(f'a_rollouts_total{{part="r{one}"}} 1' for one in numbers))
 
 
+def last(at: float) -> str:
+    name = "a_last_run_timestamp_seconds"
+    return described(name, "gauge", f"{name} {at}")
+
+
+def build(version: str) -> str:
+    return described("a_build_info", "gauge", f'a_build_info{{version="{version}"}} 1')
+
+
+def bucketed(*bounds: str) -> str:
+    lines = (f'a_seconds_bucket{{le="{bound}"}} 5' for bound in (*bounds, "+Inf"))
+    return described("a_seconds", "histogram", *lines, "a_seconds_sum 5", "a_seconds_count 5")
+
+
 def outcomes(*results: str) -> str:
     return described("a_total", "counter", *(f'a_total{{result="{one}"}} 1' for one in results))
 
@@ -124,6 +138,12 @@ def outcomes(*results: str) -> str:
             [],
         ),
         (outcomes("ok", "failed"), outcomes("ok"), ["value"]),
+        (last(1e9 - 10), last(1e9 - 20), ["value"]),
+        (last(1e9 - 20), last(1e9 - 10), []),
+        (last(1e9 - 20), last(0), []),
+        (build("1"), build("2"), ["value"]),
+        (build("1"), build("1"), []),
+        (bucketed("1", "5"), bucketed("2", "5"), ["inconsistent"]),
         (outcomes("ok"), outcomes("ok", "failed"), []),
         (outcomes("ok"), described("b_total", "counter", "b_total 1"), ["value"]),
         (described("a_total", "counter", "a_total 5"), "", ["value"]),

@@ -110,6 +110,8 @@ def test_values_that_someone_chose_are_not(value: str) -> None:
         (2, ("0/3000148", "1/9F00028")),
         (2, ("acme/shop#1412", "acme/web#88")),
         (2, ("feature/OPS-1412-resize", "fix/OPS-1501")),
+        (3, ("0 3 * * *", "17 4 * * 1", "42 1 1 * *")),
+        (2, ("registry.example.com/a:2.4.1-20261125.3f2c9ab", "registry.example.com/a:2.4.0-20261118.91be44c")),
         (5, ("02:00", "02:05", "02:10", "02:15", "02:20")),
     ],
 )
@@ -119,6 +121,16 @@ def test_so_many_values_that_look_alike_are_endless(least: int, values: tuple[st
 
     assert found(values) == ["unbounded-values"]
     assert found(values[: least - 1]) == []
+
+
+def test_ports_of_who_connects_are_no_list() -> None:
+    def of(label: str, *ports: int) -> list[str]:
+        return rules(family("x_peers", "gauge", *(f'{{{label}="{port}"}}' for port in ports)))
+
+    assert of("peer_port", 48122, 51877) == ["unbounded-values"]
+    assert of("peer_port", 8080, 8443, 30080) == []
+    assert of("port", 48122, 51877) == []
+    assert of("zone", 48122, 51877) == []
 
 
 def test_versions_are_for_infos() -> None:

@@ -105,6 +105,7 @@ def test_openmetrics_reports_units_too() -> None:
         ("x_requested_millicores", "gauge", "x_requested_cores"),
         ("x_used_nanocpus", "gauge", "x_used_cores"),
         ("x_clock_mhz", "gauge", "x_clock_hertz"),
+        ("x_limit_kbps", "gauge", "x_limit_bytes_per_second"),
     ],
 )
 def test_fixes_say_what_to_write(name: str, kind: str, better: str, snapshot: SnapshotAssertion) -> None:
@@ -231,7 +232,7 @@ def test_following_the_advice_ends_in_a_name_without_that_fault(parts: list[str]
 
 def test_units_are_complete_and_apart() -> None:
     assert not set(BASE) & set(OTHER)
-    assert set(OTHER.values()) | set(ABBREVIATIONS.values()) <= {*BASE, *SCALED.values()}
+    assert set(OTHER.values()) | set(ABBREVIATIONS.values()) <= {*BASE, *SCALED.values(), "bytes_per_second"}
     assert not set(SCALED) & {*BASE, *OTHER}
     assert all(unit for unit in PREFIXES)
 
@@ -257,6 +258,8 @@ def test_names_that_say_what_a_query_says(name: str, kind: str, rule: str) -> No
     ("name", "kind"),
     [
         ("x_bytes_per_second_limit", "gauge"),
+        ("x_throttle_bytes_per_second", "gauge"),
+        ("x_max_requests_per_second", "gauge"),
         ("x_wait_seconds_max", "gauge"),
         ("x_average_total", "counter"),
         ("x_storage_bytes", "gauge"),

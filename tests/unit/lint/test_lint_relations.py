@@ -120,6 +120,19 @@ def test_what_ended_began(ok: int, failed: int, wrong: bool) -> None:
     assert [one.family for one in found(*texts)] == ["op_moves_succeeded_total"] * wrong
 
 
+@pytest.mark.parametrize(
+    ("some", "rest", "wrong"),
+    [
+        ("op_apply_success_ratio 0.9", "op_apply_failure_ratio 0.3", True),
+        ("op_cache_hit_ratio 0.9", "op_cache_miss_ratio 0.3", True),
+        ("op_cache_hit_ratio 0.9", "op_cache_miss_ratio 0.1", False),
+        ("op_cache_hit_ratio 0.9", "op_disk_miss_ratio 0.3", False),
+    ],
+)
+def test_shares_are_no_more_than_the_whole(some: str, rest: str, wrong: bool) -> None:
+    assert [one.family for one in both("gauge", some, rest)] == [some.split()[0]] * wrong
+
+
 def phases(name: str, *values: int, label: str = "phase") -> str:
     words = ("Pending", "Ready", "Failed")
     return described(

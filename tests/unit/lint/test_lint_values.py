@@ -159,3 +159,22 @@ def test_a_series_that_is_the_sum_of_the_others(whole: str, wrong: bool) -> None
     lines = [f'x_things{{phase="{phase}"}} {value}' for phase, value in values.items()]
     text = "\n".join(["# HELP x_things Help.", "# TYPE x_things gauge", *lines, ""])
     assert (found(text) == ["value"]) is wrong
+
+
+@pytest.mark.parametrize(
+    ("kind", "sample", "wrong"),
+    [
+        ("gauge", "x_cache_limit_bytes 512", True),
+        ("gauge", "x_max_memory_bytes 2048", True),
+        ("gauge", "x_cache_limit_bytes 65536", False),
+        # For none, and of what may be small.
+        ("gauge", "x_cache_limit_bytes 0", False),
+        ("gauge", "x_message_limit_bytes 512", False),
+        ("gauge", "x_cache_bytes 512", False),
+        ("counter", "x_written_bytes_total 1048576.25", True),
+        ("counter", "x_written_bytes_total 1048576", False),
+    ],
+)
+def test_bytes_are_whole_and_memory_has_some(kind: str, sample: str, wrong: bool) -> None:
+    name = sample.split()[0]
+    assert found(f"# HELP {name} Help.\n# TYPE {name} {kind}\n{sample}\n") == ["value"] * wrong
