@@ -5,11 +5,14 @@ Messages show their last lines; for a failed Go program, the reason without the 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
 
 from . import redaction
 
@@ -129,16 +132,26 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
             traces.append(first + number)
         elif _ERROR.search(line[:400]):
             if not _PASSING.search(line):
-                errors[_VARYING.sub("", line[:400])].append(line)
+                errors[_VARYING.sub("", _said(line))].append(line)
             elif _CONFLICT not in line:
                 passing[_OF_LINE.sub("", line[:400])].append(line)
     for same in passing.values():
         if len(same) >= _TIMES_OF_ONE:
-            errors[_VARYING.sub("", same[0][:400])] += same
+            errors[_VARYING.sub("", _said(same[0]))] += same
     most = max(errors.values(), key=len, default=[])
     # What was not read had lines as long.
     count = round(len(lines) * (size - from_byte) / len(found))
-    return LogFacts(count, size - from_byte, panics, traces, len(most), redaction.text(most[0][:200]) if most else "")
+    return LogFacts(count, size - from_byte, panics, traces, len(most), redaction.text(_said(most[0])[:200]) if most else "")
+
+
+def _said(line: str) -> str:
+    """Return the beginning of a line; of one in JSON, as zap writes them, its message and error: names come before."""
+    if line.startswith("{"):
+        with contextlib.suppress(msgspec.DecodeError):
+            fields = msgspec.json.decode(line, type=dict[str, Any])
+            said = [str(fields[name]) for name in ("msg", "message", "error", "err") if fields.get(name)]
+            return ": ".join(said)[:400] or line[:400]
+    return line[:400]
 
 
 def _lines_before(path: Path, size: int) -> int:

@@ -125,3 +125,12 @@ def test_an_exception_of_python_in_a_line_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_text("".join(f"('n', 'task-{n}'): TypeError('f() takes no argument')\n" for n in range(30)))
     assert log_files.facts(path).errors == 30
+
+
+def test_lines_in_json_are_the_same_where_their_error_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    fields = '"controller":"cache","controllerGroup":"store.example.com","Cache":{{"name":"c-{0}"}},"name":"c-{0}"'
+    line = '{{"level":"error","ts":"2026-11-25T22:57:11Z","msg":"Reconciler error",' + fields + ',"error":"{1}"}}\n'
+    path.write_text("".join(line.format(n, "no route" if n % 3 else f"c-{n} is not ready yet") for n in range(30)))
+    facts = log_files.facts(path)
+    assert (facts.errors, facts.error) == (20, "Reconciler error: no route")
