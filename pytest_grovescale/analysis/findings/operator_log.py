@@ -18,8 +18,9 @@ import re
 from collections.abc import Iterator
 
 from ..result import Finding
-from .grouping import About, Aspect, Found
+from .grouping import About, Aspect, Found, of_failures
 from .observed import Observed
+from .refusals import failing
 
 ID = "operator-log"
 
@@ -64,7 +65,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield Found(
             id=ID,
             severity="waste",
-            about=About(aspect=Aspect.AMOUNT),
+            # What a reconcile ends with is logged once for each: it is the error that these failed with.
+            about=of_failures() if errors.count <= failing(seen)[1] else About(aspect=Aspect.AMOUNT),
             text=f"the operator logged the same error {errors.count:,} times: {message(errors.detail)}",
             evidence=(errors.detail,),
         )

@@ -27,7 +27,7 @@ from statistics import median
 from ..api_requests import BEING_TERMINATED, why_refused
 from ..result import Finding
 from .evidence import ObjectId, Sent, shown
-from .grouping import About, Aspect, Found
+from .grouping import About, Aspect, Found, of_failures
 from .observed import Observed
 from .observed_requests import is_for_objects
 
@@ -177,23 +177,36 @@ def _says_what_its_like_do(seen: Observed, one: Sent, lost: Collection[ObjectId]
 
 def _errors(seen: Observed) -> Iterator[Finding]:
     """Yield the controller most of whose failed reconciles no refused request explains."""
-    if seen.faults.windows or seen.target is None or seen.first_scrape is None:
+    controller, failed, done = failing(seen)
+    if not controller:
         return
+    refused = sum(one.refused for one in seen.own)
+    yield Found(
+        id=ID,
+        severity="waste",
+        about=of_failures(),
+        text=f"{failed:,} of {done:,} reconciles of {controller} ended with an error, and only"
+        f" {refused:,} of the operator's requests were refused: an error as a way to wait is tried again with a"
+        " delay that grows to minutes",
+        check='error_ratio(kind="persistent")',
+    )
+
+
+def failing(seen: Observed) -> tuple[str, int, int]:
+    """Return the controller most of whose failed reconciles no refused request explains, how many, and of how many.
+
+    Without one its name is empty.
+    """
+    if seen.faults.windows or seen.target is None or seen.first_scrape is None:
+        return "", 0, 0
     last = len(seen.target.moments) - 1
     failed = seen.reconciles_between(seen.first_scrape, last, lambda result: result == "error")
     done = seen.reconciles_between(seen.first_scrape, last, lambda result: True)
     controller, number = max(failed.items(), key=lambda one: one[1], default=("", 0))
     refused = sum(one.refused for one in seen.own)
-    if number >= max(_LEAST_ERRORS, _SHARE * done[controller]) and refused <= number / 2:
-        yield Found(
-            id=ID,
-            severity="waste",
-            about=About(aspect=Aspect.AMOUNT),
-            text=f"{number:,} of {done[controller]:,} reconciles of {controller} ended with an error, and only"
-            f" {refused:,} of the operator's requests were refused: an error as a way to wait is tried again with a"
-            " delay that grows to minutes",
-            check='error_ratio(kind="persistent")',
-        )
+    if number < max(_LEAST_ERRORS, _SHARE * done[controller]) or refused > number / 2:
+        return "", 0, 0
+    return controller, number, done[controller]
 
 
 def _made_twice(seen: Observed, refused: list[Sent]) -> Iterator[Sent]:

@@ -318,6 +318,17 @@ def test_reconciles_that_fail_without_a_refused_request(refused: int, number: in
     assert any("ended with an error" in one for one in text) == wrong
 
 
+@pytest.mark.parametrize(("logged", "alone"), [(60, False), (90, True)])
+def test_the_error_that_reconciles_fail_with_is_no_finding_of_its_own(logged: int, alone: bool) -> None:
+    sim = settled()
+    values = {edge: 70.0 for edge in EDGES[1:]} | {EDGES[0]: 0.0}
+    scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
+    sim.add(rec.Mark(at=sim.at(DELETED + 950), label="log-errors", count=logged, detail="ERROR not ready yet"))
+    (first, *more) = analyse(sim.records()).findings
+    assert first.id == "refused-requests"
+    assert [one.id for one in (more if alone else first.explains)] == ["operator-log"]
+
+
 @pytest.mark.parametrize(("verb", "code", "wrong"), [("create", 201, True), ("delete", 200, True), ("get", 200, False)])
 def test_what_is_made_or_deleted_after_a_restart(verb: str, code: int, wrong: bool) -> None:
     sim = settled()

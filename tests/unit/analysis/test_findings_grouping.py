@@ -150,7 +150,7 @@ def test_writes_without_effect_are_a_habit_also_of_objects_that_no_watch_shows_f
     assert ("noop-work" not in ids) is together
 
 
-_KINDS = ("requests", "objects", "outcome", "times")
+_KINDS = ("requests", "objects", "outcome", "times", "failures")
 
 
 def evidence_of(rule: str) -> list[tuple[Aspect, str]]:
@@ -167,6 +167,8 @@ def evidence_of(rule: str) -> list[tuple[Aspect, str]]:
             found += [(aspect, kind) for aspect in aspects for kind in _KINDS if kind in names]
         if isinstance(call, ast.Call) and maker == "of_time":
             found += [(Aspect.TIME, kind) for kind in ("times", "requests")[: len(call.args)]]
+        if isinstance(call, ast.Call) and maker == "of_failures":
+            found.append((Aspect.AMOUNT, "failures"))
     return found
 
 
