@@ -141,7 +141,8 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     most = max(errors.values(), key=len, default=[])
     # What was not read had lines as long.
     count = round(len(lines) * (size - from_byte) / len(found))
-    return LogFacts(count, size - from_byte, panics, traces, len(most), redaction.text(_said(most[0])[:200]) if most else "")
+    error = redaction.text(_said(most[0])[:200]) if most else ""
+    return LogFacts(count, size - from_byte, panics, traces, len(most), error)
 
 
 def _said(line: str) -> str:

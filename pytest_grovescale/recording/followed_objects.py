@@ -333,15 +333,16 @@ class FollowedKinds:
             self._ledger.failed(OBJECTS, message)
 
     async def settled(self, timeout: float) -> None:
-        """Return when the workload is gone, and with it, or to go with their owners, all that the operator has made.
+        """Return when the workload is gone, and with it all that the operator has made.
 
+        Not what is to go with an owner that still exists; what has lost its owner, the garbage collector is to delete.
         And a second after the last change: only then what the operator serves can be held against what is there. Or
         after ``timeout`` seconds: what is there then, the operator has left behind.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while loop.time() < deadline:
-            if not self._unsettled() and self._watches.quiet_ns() >= _QUIET_NS:
+            if not self._unsettled() and self._watches.quiet_ns() >= _QUIET_NS and not self._uncollected():
                 return
             await asyncio.sleep(_LOOK_S)
 
@@ -349,3 +350,8 @@ class FollowedKinds:
         return any(self._followed[path].holds(keys) for path, keys in self._workload.items()) or any(
             self._followed[path].holds(keys, unowned=True) for path, keys in self._made.items()
         )
+
+    def _uncollected(self) -> bool:
+        """Return whether something exists that the garbage collector is to delete, since its owner is gone."""
+        gone = set[str]().union(*(watch.gone for watch in self._followed.values()))
+        return any(self._followed[path].owners(keys) & gone for path, keys in self._made.items())

@@ -206,6 +206,9 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     in recordings made before this field, unknown."""
     owner_kind: str = ""
     """Kind of that owner in lower case, with its group: ``podcliqueset.grove.io``; where ``owner`` has a UID."""
+    owner_version: str = ""
+    """API version by which the reference names it, without the group: ``v1``; recordings made before this field do not
+    say it."""
     finalizers: list[str] | None = None
     """None: as in the event before; see `owner`."""
     controlled: bool | None = None

@@ -47,6 +47,7 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     fields: dict[str, Any]
     owner: str
     owner_kind: str
+    owner_version: str
     controlled: bool
     finalizers: list[str]
     facts: Facts | None
@@ -87,6 +88,8 @@ class Watch:
         self._opened = False
         self._version = ""
         self._known: dict[ObjectKey, _Seen] = {}
+        self.gone: set[str] = set()
+        """UIDs of objects that were seen to go."""
         self._listing: dict[ObjectKey, _Seen] | None = {}
         """Objects of a list in progress; None when the list is complete."""
         self._direct = True
@@ -110,6 +113,10 @@ class Watch:
         """Return whether one of these objects exists; ``unowned``: without an owner with which it would go."""
         found = (self._known[key] for key in keys if key in self._known)
         return any(not (unowned and seen.owner) for seen in found)
+
+    def owners(self, keys: Iterable[ObjectKey]) -> set[str]:
+        """Return the UIDs of the owners of those of these objects that exist."""
+        return {self._known[key].owner for key in keys if key in self._known}
 
     async def run(self) -> None:
         """Keep the watch open until cancelled, or refused before it was ever live."""
@@ -235,6 +242,7 @@ class Watch:
             fields=fields,
             owner=owner.uid if owner is not None else "",
             owner_kind=kind_of(owner.kind, owner.api_version) if owner is not None else "",
+            owner_version=owner.api_version.rpartition("/")[2] if owner is not None else "",
             controlled=any(one.controller for one in metadata.owner_references or ()),
             finalizers=metadata.finalizers or [],
             facts=None if gone else self._facts(version, data, parts, fields),
@@ -309,9 +317,11 @@ class Watch:
         facts = seen.facts
         if change != "deleted":
             self._known[key] = seen
-        elif self._comparer is not None:
-            self._comparer.forget(key)
-            facts = None
+        else:
+            self.gone.add(seen.uid)
+            if self._comparer is not None:
+                self._comparer.forget(key)
+                facts = None
         self._ledger.add(
             ObjectSeen(
                 at=self._sign,
@@ -326,6 +336,7 @@ class Watch:
                 # They hardly ever change: repeated, they would be a fifth of the journal.
                 owner=None if same_owner else seen.owner,
                 owner_kind="" if same_owner else seen.owner_kind,
+                owner_version="" if same_owner else seen.owner_version,
                 finalizers=None if before is not None and before.finalizers == seen.finalizers else seen.finalizers,
                 controlled=None if before is not None and before.controlled == seen.controlled else seen.controlled,
                 difference=facts.difference if facts is not None else None,

@@ -251,6 +251,11 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
         return next((event.owner_kind for event in reversed(self.events) if event.owner_kind), "")
 
     @property
+    def owner_version(self) -> str:
+        """The API version that its reference to its owner names, as ``v1``; empty where the recording does not say."""
+        return next((event.owner_version for event in reversed(self.events) if event.owner_version), "")
+
+    @property
     def controlled(self) -> bool | None:
         """Whether one of its owners is its controller; None where the recording does not say."""
         return next((event.controlled for event in reversed(self.events) if event.controlled is not None), None)

@@ -4,12 +4,17 @@ An owner in another namespace counts as absent, and the garbage collector delete
 (https://kubernetes.io/docs/concepts/overview/working-with-objects/owners-dependents/). A pod whose owners are no
 controller of it counts as unmanaged: `kubectl drain` refuses it, a PodDisruptionBudget does not count it, and the
 cluster autoscaler does not remove its node. Names that two owners compute alike give both one child: each takes it from
-the other, or one has none.
+the other, or one has none. The garbage collector looks an owner up by the kind and
+the API version of the reference, and where these are not served, tries again forever (`attemptToDeleteItem` in
+https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/garbagecollector/garbagecollector.go): a version
+that the CRD has dropped since leaves all children behind.
 
 No false alarm: only pods need a controller; owners are judged where both were watched, without a gap, and an owner that
 was never seen only where all objects of its kind were. An owner that was gone counts from some seconds on: until then a
 controller's cache may still have it; one or two such owners are a note. Owners share a name where each existed when the
-next one took the object. What the operator takes over is a note, since a selector may be meant to do so.
+next one took the object. A reference by another version counts where the
+object stays seconds after its owner was gone, and none does whose reference names its owner's: the garbage collector is
+not just behind. What the operator takes over is a note, since a selector may be meant to do so.
 """
 
 from __future__ import annotations
@@ -28,6 +33,8 @@ ID = "ownership"
 
 _CACHE_LAG_NS = 5_000_000_000
 """Time for which a controller's cache may be behind on a busy machine, ns."""
+_COLLECTED_NS = 2_500_000_000
+"""Time within which the garbage collector deletes what has lost its owner, ns; it takes a tenth of it mostly."""
 _SEVERAL = 3
 
 
@@ -58,6 +65,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 f"{number_of(len(loose), 'pods')} {form(len(loose), 'has', 'have')} an owner, but"
                 " no controller: a drain and a PodDisruptionBudget take them for unmanaged",
             )
+    yield from _not_collected(seen)
     if absent:
         kinds = ", ".join(f"{number:,} {of}" for of, number in Counter(life.resource for life in absent).items())
         why = "have an owner that did not exist when they were made: the garbage collector deletes them"
@@ -104,6 +112,43 @@ def _taken_over(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterato
             f" {form(len(taken), 'it goes with its', 'they go with their')} new owner, {taken[0].name} for instance",
             "note",
         )
+
+
+def _not_collected(seen: Observed) -> Iterator[Finding]:
+    """Yield what outlives its owner since its reference names an API version, or a group, that is not the owner's."""
+    kept: list[Life] = []
+    for life in seen.known.values() if seen.settled else ():
+        owner = seen.known.get(life.owner or "")
+        gone = owner.gone_at if owner is not None else None
+        if owner is None or gone is None or gone + _COLLECTED_NS > seen.end or not life.stays(seen.end):
+            continue
+        if not life.owner_version or _names(seen, life, owner):
+            return
+        if life.made_by_operator:
+            kept.append(life)
+    if kept:
+        first, owner = kept[0], seen.known[kept[0].owner or ""]
+        kinds = ", ".join(number_of(number, of) for of, number in Counter(life.resource for life in kept).items())
+        gone_first = form(len(kept), "exists after its owner is gone", "exist after their owners are gone")
+        yield _finding(
+            seen,
+            kept,
+            f"{kinds} still {gone_first}: the owner reference names {first.owner_kind} of version"
+            f" {first.owner_version}, and {owner.resource} are of {_version(seen, owner)}: the garbage collector cannot"
+            " look that up",
+        )
+
+
+def _names(seen: Observed, life: Life, owner: Life) -> bool:
+    """Return whether an object's reference names its owner's group and version."""
+    same_group = life.owner_kind.partition(".")[2] == owner.resource.partition(".")[2]
+    return same_group and life.owner_version == _version(seen, owner)
+
+
+def _version(seen: Observed, life: Life) -> str:
+    """Return the API version by which an object was watched: ``v1`` of ``/apis/grove.io/v1/podcliques``."""
+    _, prefix, *parts = seen.contents.watches[life.events[0].watch].opened.spec.path.split("/")
+    return parts[prefix == "apis"]
 
 
 def _owners(seen: Observed, life: Life) -> list[Life]:

@@ -321,7 +321,7 @@ def test_reconciles_that_fail_without_a_refused_request(refused: int, number: in
 @pytest.mark.parametrize(("logged", "alone"), [(60, False), (90, True)])
 def test_the_error_that_reconciles_fail_with_is_no_finding_of_its_own(logged: int, alone: bool) -> None:
     sim = settled()
-    values = {edge: 70.0 for edge in EDGES[1:]} | {EDGES[0]: 0.0}
+    values = dict.fromkeys(EDGES[1:], 70.0) | {EDGES[0]: 0.0}
     scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
     sim.add(rec.Mark(at=sim.at(DELETED + 950), label="log-errors", count=logged, detail="ERROR not ready yet"))
     (first, *more) = analyse(sim.records()).findings

@@ -409,6 +409,24 @@ def test_pods_without_a_controller_and_owners_elsewhere() -> None:
     assert "ownership" in ids(sim)
 
 
+@pytest.mark.parametrize(("version", "right", "goes", "wrong"), [
+    ("v1beta1", False, 2500, True), ("v1", False, 2500, False), ("", False, 2500, False),
+    ("v1beta1", True, 2500, False), ("v1beta1", False, 500, False),
+])  # fmt: skip
+def test_an_owner_by_a_version_that_is_not_its_own(version: str, right: bool, goes: int, wrong: bool) -> None:
+    """``right``: an object with a right reference stays as well, since the garbage collector is behind."""
+    sim = settled()
+    clique(sim, "c", 120)
+    sim.watch(SERVICES, 8)
+    for name, named in (("s", version), *([("r", "v1")] if right else [])):
+        sim.request(200, verb="create", resource="services", namespace="t", name=name, code=201)
+        seen(sim, name, 210, "added", owner="uid-c", owner_kind="clique.a.io", owner_version=named)
+    shown(sim, "c", DELETED - goes, "deleted")
+    left = [one for one in found(sim) if one.id == "ownership"]
+    assert len(left) == wrong
+    assert all(one.text.startswith("one of the services") and "v1beta1" in one.text for one in left)
+
+
 @pytest.mark.parametrize(("kind", "owner", "wrong"), [
     ("clique.a.io", "uid-none", True), ("clique.a.io", "uid-c", False), ("deployment.apps", "uid-none", False)
 ])  # fmt: skip

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.watch import INITIAL_EVENTS_END, WatchEvent
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.followed_objects import MAX_FOLLOWED, FollowedKinds
 from pytest_grovescale.recording.protocol import SourceBroke, Update
@@ -50,3 +54,58 @@ def test_what_is_left_out_is_said_once(tmp_path: Path, collections: int, leases:
     messages = left_out(tmp_path / "recording.jsonl", collections, leases)
     assert [one for message in messages for one in said if f" {one} are followed" in message] == said
     assert len(messages) == len(said)
+
+
+def test_the_end_waits_for_what_the_garbage_collector_is_to_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected, owner_gone, child_there = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    owner = {"name": "p", "namespace": "n-0", "uid": "u-p", "resourceVersion": "1"}
+    reference = {"uid": "u-p", "kind": "P", "apiVersion": "a.io/v1"}
+    child = {"name": "a", "namespace": "n-0", "uid": "u-c", "resourceVersion": "2", "ownerReferences": [reference]}
+    end = {"resourceVersion": "2", "annotations": {INITIAL_EVENTS_END: "true"}}
+
+    def event(kind: Any, metadata: dict[str, Any]) -> WatchEvent:
+        return WatchEvent(kind, msgspec.Raw(msgspec.json.encode({"metadata": metadata})))
+
+    async def stream(client: Client, path: str, **options: Any) -> AsyncGenerator[list[WatchEvent], None]:
+        one = owner if path.endswith("ps") else child
+        yield [event("ADDED", one), event("BOOKMARK", end)]
+        if one is child:
+            child_there.set()
+            await collected.wait()
+        yield [event("DELETED", one)]
+        if one is owner:
+            owner_gone.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("pytest_grovescale.recording.watches.stream", stream)
+
+    async def run() -> int:
+        ledger = Ledger(journal.Writer(tmp_path / "recording.jsonl"), RecorderClock(), lambda update: None)
+        watches = Watches(Client(Access(server="http://127.0.0.1:1")), ledger)
+        kinds = FollowedKinds(watches, ledger, operator="op", harness="h", recorder="r")
+        kinds.begin()
+        request, path = created(0)
+        kinds.created(
+            msgspec.structs.replace(request, user="h", resource="ps", group="a.io", name="p"), "/apis/a.io/v1/ps"
+        )
+        kinds.created(request, path)
+        looks = 0
+
+        def quiet_ns() -> int:
+            nonlocal looks
+            looks += 1
+            if looks == 3:
+                collected.set()
+            return 2_000_000_000
+
+        monkeypatch.setattr(watches, "quiet_ns", quiet_ns)
+        # Both are there, and the owner has gone, before the end is waited for.
+        await owner_gone.wait()
+        await child_there.wait()
+        await asyncio.wait_for(kinds.settled(60), 30)
+        await watches.close()
+        return looks
+
+    assert asyncio.run(run()) >= 3
