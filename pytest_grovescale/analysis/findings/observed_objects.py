@@ -112,9 +112,17 @@ class ObservedObjects(ObservedRequests):
         """UID → the objects that it owns."""
         found: dict[str, list[Life]] = defaultdict(list)
         for life in self.known.values():
-            if life.owner:
-                found[life.owner].append(life)
+            if owner := self._owner(life):
+                found[owner].append(life)
         return found
+
+    def _owner(self, life: Life) -> str:
+        """Return the UID of an object's owner; also of one that has let go of it by its own deletion. Empty: none."""
+        if life.owner != "":
+            return life.owner or ""
+        uid = next(filter(None, reversed(life.owners)), "")
+        last = self.known.get(uid) if uid else None
+        return uid if last is not None and last.leaves_at is not None else ""
 
     def family(self, life: Life) -> list[Life]:
         """Return an object with its owners, their owners, and all that it owns, directly or not."""
@@ -123,7 +131,7 @@ class ObservedObjects(ObservedRequests):
     def line(self, life: Life) -> list[Life]:
         """Return an object with its owners, nearest first."""
         found = [life]
-        while found[-1].owner and (owner := self.known.get(found[-1].owner)) is not None:
+        while (uid := self._owner(found[-1])) and (owner := self.known.get(uid)) is not None:
             found.append(owner)
         return found
 

@@ -159,6 +159,7 @@ CONDITION = "status.conditions[type=Ready].status"
         (["False", "True", "False", "True"], "other", False),
         (["False", "True", "False", "True"], "route", False),  # an object that refers to it
         (["False", "True", "False", "True"], "child", False),  # rolled out again, for whatever reason
+        (["False", "True", "False", "True"], "orphan", False),  # of a child that later loses its owner
     ],
 )
 def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool) -> None:
@@ -170,7 +171,7 @@ def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool)
             ms = 250 + 1000 * step
             if reason == "route":
                 sim.request(ms, **{**APPLIED, "resource": "routes"}, name=f"r-{number}-{step}")
-            elif reason == "child":
+            elif reason in ("child", "orphan"):
                 shown(sim, f"d-{number}", ms, numbers={"metadata.generation": step + 1})
             if reason == "other":
                 sim.request(
@@ -191,6 +192,9 @@ def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool)
                 name=f"c-{number}",
             )  # fmt: skip
             shown(sim, f"c-{number}", ms + 15, numbers=numbers)
+        if reason == "orphan":
+            shown(sim, f"c-{number}", DELETED - 800, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+            shown(sim, f"d-{number}", DELETED - 700, owner="")
     gone(sim)
     assert ("conditions" in ids(sim)) == wrong
 
