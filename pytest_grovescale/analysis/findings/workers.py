@@ -225,7 +225,8 @@ def _silences(seen: Observed, span: Span, answers: Sequence[tuple[int, int]], sh
 def _where(seen: Observed) -> Iterator[str]:
     """Yield the line that waits, where the recording has stacks of the operator."""
     for dump in (one for one in seen.contents.lines if one.source == _STACKS):
-        if groups := waiting_workers(read_dump(dump.lines)):
+        # An asyncio task is never seen in a call that blocks: its dump waits for the event loop, too.
+        if groups := waiting_workers(one for one in read_dump(dump.lines) if not one.name.startswith("Task")):
             line = groups[0].line
             yield f"a dump of its stacks shows {groups[0].count:,} in {line.function} ({line.place})"
             return

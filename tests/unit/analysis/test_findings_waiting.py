@@ -219,6 +219,13 @@ def test_the_line_that_blocks_is_named_where_stacks_were_dumped() -> None:
         "    lookup (/opt/shop/prices.py:12)",
         "    reconcile (/opt/shop/controller.py:40)",
     ]
+    # Tasks wait for the event loop, more of them than block it.
+    for number in range(3):
+        task = [
+            f"Task worker-{number} (most recent call last):",
+            '  File "/opt/shop/controller.py", line 70, in reconcile',
+        ]
+        dump += ["", *task, "    await web.create()"]
     sim.add(rec.Lines(at=sim.at(DELETED), source="stacks:operator", lines=dump))
     (silent,) = [one for one in found(sim) if one.id == "workers"]
     assert any("lookup (opt/shop/prices.py:12)" in one or "prices.py:12" in one for one in silent.evidence)
