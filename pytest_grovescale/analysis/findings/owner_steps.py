@@ -10,6 +10,7 @@ found.
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -69,6 +70,11 @@ class _Pause(NamedTuple):
     @property
     def seconds(self) -> float:
         return (self.before.start - self.start) / 1e9
+
+    def after(self, news: Sequence[int]) -> _Pause:
+        """Return the part of it after the last of these moments."""
+        last = bisect_right(news, self.before.start)
+        return self._replace(start=max(self.start, news[last - 1])) if last else self
 
 
 Steps = Mapping[str, Sequence[Step]]
@@ -143,9 +149,12 @@ def paced(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple[float, Fin
             if step.acts and not (before.life.uid == uid and before.request.created):
                 pairs[before.request.what, step.request.what].append(_Pause(uid, before.end, step))
     found: dict[tuple[str, str], list[_Pause]] = {}
+    news: dict[str, Sequence[int]] = {}
     for pair, those in pairs.items():
         if _are_pauses(seen, span, those):
-            since = [one._replace(start=max(one.start, _last_news(seen, one))) for one in those]
+            for owner in {one.owner for one in those} - news.keys():
+                news[owner] = _news(seen, owner)
+            since = [one.after(news[one.owner]) for one in those]
             if _are_pauses(seen, span, since):
                 found[pair] = since
     if not found:
@@ -206,14 +215,12 @@ def _most_at_once(seen: Observed, window: Window) -> int:
     return most
 
 
-def _last_news(seen: Observed, pause: _Pause) -> int:
-    """Return when, before a pause ended, something last happened to what it is for that the operator may wait for."""
-    owner = seen.known.get(pause.owner)
-    if owner is None:
-        return pause.start
-    lives = [owner, *seen.below(owner)]
+def _news(seen: Observed, uid: str) -> Sequence[int]:
+    """Return when something happened to an object, or below it, that the operator may have waited for, in order."""
+    owner = seen.known.get(uid)
+    lives = [owner, *seen.below(owner)] if owner is not None else []
     found = [one.completed for life in lives for one in life.writes if one.user != seen.operator]
-    return max((at for at in [*found, *moments(lives)] if at <= pause.before.start), default=pause.start)
+    return sorted([*found, *moments(lives)])
 
 
 def moments(lives: Iterable[Life]) -> list[int]:
