@@ -10,16 +10,17 @@ A watch of all Secrets, ConfigMaps or Events keeps each of a cluster in memory: 
 No false alarm: a list without a limit counts from the third on, of kinds with many objects; informers list once for
 each watch and again after each gap, and some operators read an object directly right before they write it; a few, and
 a small share of the objects, are left alone. Of kinds that are not watched three reads for each object are a note, and
-waste where it is mostly one object. Watches of everyone's objects are a note: they may be what it is for.
+waste where it is mostly one object. Watches of everyone's objects are a note: they may be what it is for; waste, where
+most of what they brought, 200 objects and more, has nothing to do with the operator's, and it makes or writes the rest.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ..result import Finding, Severity
-from .evidence import Received, Sent
+from .evidence import ObjectId, Received, Sent
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -36,6 +37,11 @@ _READS_OF_EACH = 3
 
 _OF_EVERYONE = frozenset({"secrets", "configmaps", "events", "events.events.k8s.io"})
 """Kinds that everyone makes objects of, many and large."""
+
+_OF_OTHERS, _MOSTLY = 20, 0.5
+"""Objects that a watch brings for nothing, and their share, from which on a selector would spare most of it."""
+_MANY_OF_OTHERS = 200
+"""As many are waste."""
 
 _SCRAPE_NS = 200_000_000
 """Time before the end of a scrape in which what it asks for was received, ns."""
@@ -96,7 +102,19 @@ def _of_everyone(seen: Observed) -> Iterator[Finding]:
         for one in seen.contents.requests
         if one.verb == "watch" and one.unselected and not one.namespace and one.user == seen.operator and one.code < 400
     }
-    if kinds := sorted(watched & _OF_EVERYONE):
+    named = {(one.resource, one.object) for one in seen.requests}
+    sent = {resource: _of_others(seen, resource, named) for resource in sorted(watched & seen.lives.keys())}
+    found = {resource: number for resource, number in sent.items() if number}
+    for resource, number in found.items():
+        yield Found(
+            id=ID,
+            severity="waste" if number >= _MANY_OF_OTHERS else "note",
+            about=About(aspect=Aspect.STATE),
+            text=f"the operator watches all {resource} of all namespaces, without a selector: {number:,} of the"
+            f" {len(seen.lives[resource]):,} that there were are neither its own nor of its objects",
+            evidence=("a label on its own, and a selector in its cache, would spare it the others",),
+        )
+    if kinds := sorted((watched & _OF_EVERYONE) - found.keys()):
         yield Found(
             id=ID,
             severity="note",
@@ -104,6 +122,21 @@ def _of_everyone(seen: Observed) -> Iterator[Finding]:
             text=f"the operator watches all {' and '.join(kinds)} of all namespaces, without a selector: its memory"
             " grows with everyone's, its own or not",
         )
+
+
+def _of_others(seen: Observed, resource: str, named: Container[tuple[str, ObjectId]]) -> int:
+    """Return how many objects of a kind the operator has nothing to do with, where these are most of it; 0 else.
+
+    Of kinds that it makes or writes some of, so that it can tell its own; not of those that it makes others for, which
+    it is there for.
+    """
+    lives = seen.lives[resource]
+    own = sum(any(one.made_by_operator or one.key in named for one in seen.line(life)) for life in lives)
+    others = len(lives) - own
+    there_for = any(child.made_by_operator for life in lives for child in seen.children.get(life.uid, ()))
+    if there_for or resource in seen.status_written:
+        return 0
+    return others if own and others >= max(_OF_OTHERS, _MOSTLY * len(lives)) else 0
 
 
 def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:

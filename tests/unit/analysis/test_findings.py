@@ -387,6 +387,35 @@ def test_a_cache_of_everyones_objects_is_a_note(resource: str, namespace: str, u
     assert bool(notes) is noted
 
 
+@pytest.mark.parametrize(
+    ("others", "own", "selected", "severity"),
+    [
+        (300, 10, False, "waste"),
+        (40, 10, False, "note"),
+        # Mostly its own; with a selector; none of them its own, so that it may be there for all.
+        (40, 50, False, ""),
+        (300, 10, True, ""),
+        (300, 0, False, ""),
+    ],
+)
+def test_a_watch_that_mostly_brings_objects_of_others(others: int, own: int, selected: bool, severity: str) -> None:
+    sim = settled()
+    sim.watch(SERVICES, 5)
+    sim.request(50, verb="watch", resource="services", unselected=not selected)
+    for number in range(own):
+        made(sim, f"own-{number}", 200 + number, owner="uid-pcs")
+        seen(sim, f"own-{number}", DELETED - 500, "deleted")
+    for number in range(others):
+        sim.request(
+            300, user="harness", verb="create", resource="services", namespace="t", name=f"o-{number}", code=201
+        )
+        seen(sim, f"o-{number}", 310, "added", owner="")
+    noted = [one for one in analyse(sim.records()).findings if one.id == "needless-reads"]
+    assert [one.severity for one in noted] == ([severity] if severity else [])
+    if severity:
+        assert f"{others:,} of the {others + own:,}" in noted[0].text
+
+
 def test_few_reads_are_left_alone() -> None:
     sim = settled()
     sim.request(50, 9, verb="watch", resource="pods", stage="ResponseStarted")
