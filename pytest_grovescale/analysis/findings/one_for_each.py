@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import NamedTuple
 
 from ...recording.records import STACKS_LEFT
@@ -23,8 +24,8 @@ from .observed import QUIET_NS, Observed
 
 _LEAST_OBJECTS = 20
 _MOST_EACH = 4
-_OFF = 0.15
-"""How far the slope may be from a whole number for each object, as a share of that."""
+_OFF = 0.2
+"""How far the slope may be from a whole number for each object."""
 _FITS = 0.95
 """r² of the line."""
 _ROOM, _FAR = 3.0, 0.1
@@ -79,8 +80,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return  # of several processes
     for counted in _counted(seen):
         lines = [line for resource in seen.lives for line in _lines(seen, counted, resource)]
-        if not lines:
-            lines = [line for resource in seen.lives for line in _at_rest(seen, counted, resource)]
+        # What is under way is not counted at rest: a line has to agree with that.
+        if rest := {(one.resource, one.each): one for of in seen.lives for one in _at_rest(seen, counted, of)}:
+            lines = [line for line in lines if (line.resource, line.each) in rest] or list(rest.values())
         made = {one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created}
         best = max(
             lines,
@@ -167,7 +169,8 @@ def _at_rest(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line
     full = [count for at, count in counted.points if max(came) + QUIET_NS <= at <= leave]
     if len(full) < _LEVELS or before is None or after is None:
         return
-    most, least = max(full), min(full)
+    # Work under way adds some now and then, and takes none away.
+    most, least = median(full), min(full)
     for without, ends in ((before, False), (after, True)):
         each = round((most - without) / len(lives))
         room = max(_ROOM, _FAR * each * len(lives))
@@ -198,7 +201,7 @@ def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tu
         return None
     slope, fits = both / of_x, both * both / (of_x * of_y)
     each = round(slope)
-    if not 1 <= each <= _MOST_EACH or abs(slope - each) > _OFF * each or fits < _FITS:
+    if not 1 <= each <= _MOST_EACH or abs(slope - each) > _OFF or fits < _FITS:
         return None
     room = max(_ROOM, _FAR * each * objects)
     far = max(abs(y - middle_y - slope * (x - middle_x)) for x, y in zip(numbers, counts, strict=True))

@@ -262,7 +262,8 @@ def serial_deletions(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple
         start, end = min(order[0].start for order in serial), max(order[-1].end for order in serial)
         working = seen.working(start, end)
         # That the one before went in each of these times, contention does not bring about.
-        if median(gaps) * (1 - min(1.0, working)) < max(_AFTER_GONE_S, seen.held_up_each(span)):
+        middle = median(gaps)
+        if middle < seen.held_up_each(span) or middle * (1 - min(1.0, working)) < _AFTER_GONE_S:
             continue
         lasts = median((order[-1].end - order[0].start) / 1e9 for order in serial)
         number = round(median(map(len, serial)))
@@ -275,7 +276,7 @@ def serial_deletions(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple
                 about=of_time(span, [step.request for order in serial for step in order]),
                 text=f"in {span.phase.name} the operator deleted the {of} that {form(len(serial), 'goes', 'go')} one"
                 f" after the other, each when the one before was gone: {lasts:.2g} s for each, and"
-                f" {median(gaps):.2g} s from an answer to the next deletion",
+                f" {middle:.2g} s from an answer to the next deletion",
                 evidence=(
                     f"{len(gaps):,} deletions waited; {_idle(working)}",
                     *explained(seen, span),
