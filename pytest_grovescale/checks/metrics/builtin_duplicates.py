@@ -113,6 +113,8 @@ _SAYINGS = (
     ),
     _saying(r"(?:work_?)?queue_adds?_total", "c", "workqueue_adds_total"),
     _saying(r"(?:(?:work_?)?queue|items?)_retries_total", "c", "workqueue_retries_total"),
+    _saying(r"retries_total|requeues_total|requeued_total", "c", "workqueue_retries_total", labelled=True),
+    _saying(r"adds_total|added_total|enqueued_total", "c", "workqueue_adds_total", labelled=True),
     _saying(rf"(?:work_?)?queue_(?:wait_)?(?:{_LENGTH})(?:_seconds)?", "hs", "workqueue_queue_duration_seconds"),
     _saying(
         r"(?:kube_?|k8s_|kubernetes_|api_?server_|rest_)(?:api_|client_)?(?:requests|calls)_total",
@@ -130,7 +132,7 @@ _SAYINGS = (
     _saying(r"(?:virtual_memory|vsize|vms)_bytes", "g", "process_virtual_memory_bytes"),
     _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "jvm_memory_used_bytes", '{area="heap"}'),
     _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "go_memstats_heap_alloc_bytes"),
-    _saying(r"live_threads|jvm_threads|threads_live", "g", "jvm_threads_live_threads"),
+    _saying(r"(?:live|jvm)_threads?(?:_count)?|threads_live", "g", "jvm_threads_live_threads"),
     _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", _START),
     _saying(
         r"open_(?:fds|files|(?:file_)?(?:descriptors|handles))|(?:fds|file_(?:descriptors|handles))_open",
@@ -369,7 +371,7 @@ def _duplicate(
             continue
         known, there = builtins().get(saying.builtin), names.get(saying.builtin)
         # A lazy family is absent until its first use; others of its library show that it is built in.
-        if there is None and (known is None or known.origin not in origins or known.name == _START):
+        if there is None and (known is None or known.origin not in origins or known.when == "always"):
             continue
         aliases = _aliases(family, there)
         theirs = {*(known.labels if known is not None else ()), *(there.labels() if there is not None else ())}

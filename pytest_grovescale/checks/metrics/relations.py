@@ -32,12 +32,13 @@ _BEGUN = r"started|attempted|attempts|received|submitted|requested|begun|seen|di
 _ASKED = r"lookups?|requests?|quer(?:y|ies)|reads?|gets?|accesses|calls?"
 _NOW = (
     r"running|active|in_?flight|in_use|used|busy|ongoing|current|open|allocated|occupied|executing|concurrent|free"
-    r"|available|reserved"
+    r"|available|reserved|length|depth|backlog"
 )
 _MOST = r"limit|max|maximum|capacity|max_concurrent|max_allowed|max_size|allowed|quota|size"
 _STATE = (
     r"ready|available|healthy|unhealthy|running|failed|failing|updated|up_to_date|pending|active|idle|busy|degraded"
     r"|scheduled|synced|bound|connected|paused|stale|expired|online|offline|used|free"
+    r"|occupied|in_use|taken|leased|allocated|reserved"
 )
 _WANTED = r"desired|expected|total|wanted|managed|known|registered|configured"
 

@@ -85,8 +85,10 @@ _PAST = re.compile(
 
 _DAY_S = 86_400.0
 
-_YES_OR_NO = re.compile(r"(?:^|_)(?:is|has)_\w+$|_(?:enabled|healthy|alive|leader|successful|up)$")
-"""Names of what holds or does not."""
+_YES_OR_NO = re.compile(
+    r"(?:^|_)(?:is|has)_\w+$|(?:(?<!s)|(?<=[sui]s))_(?:enabled|healthy|alive|leader|successful|up)$"
+)
+"""Names of what holds or does not; of several, as ``nodes_healthy``, there is a number."""
 
 _WHETHER = re.compile(r"(?:\[\w+\] )?(?:whether|(?:set to |value is )?1 (?:if|when|means)|boolean)\b", re.IGNORECASE)
 _OTHER_NUMBERS = re.compile(r"(?<![\w.])(?:[2-9]|-\d|\d\d+)(?![\w.])|number|count")

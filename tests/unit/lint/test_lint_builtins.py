@@ -147,6 +147,11 @@ HEAP = gauge(
     'jvm_memory_used_bytes{area="heap",id="G1 Old Gen"} 34603013',
     'jvm_memory_used_bytes{area="nonheap",id="Metaspace"} 58123456',
 )
+RETRIES = gauge(
+    "workqueue_retries_total",
+    'workqueue_retries_total{controller="backup",name="backup"} 73',
+    'workqueue_retries_total{controller="restore",name="restore"} 9',
+).replace("gauge", "counter")
 RSS = gauge("process_resident_memory_bytes", "process_resident_memory_bytes 94810112")
 
 
@@ -167,6 +172,13 @@ RSS = gauge("process_resident_memory_bytes", "process_resident_memory_bytes 9481
 def test_gauges_that_repeat_a_built_in_one(theirs: str, mine: tuple[str, ...], read: str) -> None:
     (problem,) = problems(theirs, gauge(mine[0].partition("{")[0].partition(" ")[0], *mine))
     assert (problem.rule, problem.fix) == ("builtin-duplicate", f"take it away, and read {read}")
+
+
+@pytest.mark.parametrize(("of", "wrong"), [(("backup", "restore"), True), (("uploads", "checks"), False)])
+def test_retries_of_a_queue_by_its_name(of: tuple[str, str], wrong: bool) -> None:
+    name = "op_work_retries_total"
+    mine = gauge(name, *(f'{name}{{queue="{one}"}} {count}' for one, count in zip(of, (73, 9), strict=True)))
+    assert rules(RETRIES, mine.replace("gauge", "counter")) == ["builtin-duplicate"] * wrong
 
 
 @pytest.mark.parametrize(

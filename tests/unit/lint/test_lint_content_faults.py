@@ -2,7 +2,8 @@
 
 ``tests/data/lint/content_faults.diff`` has 55 as differences, written down before the rules were looked at: ``-`` is a
 line of the endpoint with the fault, ``+`` one of its twin. A value ``"#12"`` stands for twelve values of its label.
-``reviewer_faults.diff`` has those by which more rules came about.
+``reviewer_faults.diff`` has those by which more rules came about, ``operator_faults.diff`` those of operators in Go,
+Python, Java and Rust, each with what a reviewer is to be told.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ def cases(file: str) -> dict[str, list[str]]:
 
 
 BEFOREHAND = cases("content_faults.diff")
-CASES = BEFOREHAND | cases("reviewer_faults.diff")
+CASES = BEFOREHAND | cases("reviewer_faults.diff") | cases("operator_faults.diff")
 UNSEEN = {
     "53 the same figures under two names": "what is wanted and what is there are equal in every sound operator at rest",
+    "own-duplicate": "attempts and successes are equal while nothing fails",
+    "ms-in-seconds": "a step may take as long, and the reconcile is counted by another histogram",
+    "mean-above-max": "most clients' largest value is the one of late, which may be below the mean",
 }
 """Faults that are not reported, and why."""
 
@@ -62,7 +66,7 @@ def faults(case: str, sign: str) -> list[str]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_fault_is_reported_and_its_sound_twin_is_not(case: str) -> None:
-    assert bool(faults(case, "-")) == (case not in UNSEEN)
+    assert bool(faults(case, "-")) == (case not in UNSEEN and case.partition(":")[0] not in UNSEEN)
     assert faults(case, "+") == []
 
 
@@ -77,4 +81,4 @@ def test_a_histogram_with_a_hundred_buckets_is_reported() -> None:
 
 def test_there_are_so_many() -> None:
     assert len(BEFOREHAND) == 55
-    assert set(UNSEEN) <= set(BEFOREHAND)
+    assert set(UNSEEN) <= {*CASES, *(case.partition(":")[0] for case in CASES)}

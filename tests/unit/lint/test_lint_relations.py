@@ -55,6 +55,8 @@ def test_a_counter_of_a_part_is_never_above_that_of_the_whole(less: str, whole: 
         ("op_running_jobs 7", "op_max_jobs 5"),
         ("op_connections_in_use 7", "op_connections_max 5"),
         ("op_pool_used_bytes 7", "op_pool_capacity_bytes 5"),
+        ("op_queue_length 7", "op_queue_capacity 5"),
+        ("op_slots_occupied 7", "op_slots 5"),
         ("op_pool_free_bytes 7", "op_pool_size_bytes 5"),
         ('op_connections{state="active"} 7', "op_connections_max 5"),
         ("op_replicas_ready 7", "op_replicas_desired 5"),

@@ -178,3 +178,10 @@ def test_a_series_that_is_the_sum_of_the_others(whole: str, wrong: bool) -> None
 def test_bytes_are_whole_and_memory_has_some(kind: str, sample: str, wrong: bool) -> None:
     name = sample.split()[0]
     assert found(f"# HELP {name} Help.\n# TYPE {name} {kind}\n{sample}\n") == ["value"] * wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"), [("x_nodes_healthy", False), ("x_healthy", True), ("x_bus_up", True), ("x_is_healthy", True)]
+)
+def test_of_several_there_is_a_number(name: str, wrong: bool) -> None:
+    assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{name} 4\n") == ["value"] * wrong
