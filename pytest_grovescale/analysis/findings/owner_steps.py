@@ -182,7 +182,8 @@ def paced(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple[float, Fin
             text=f"in {span.phase.name} the operator works for each of {len(each):,} {kind} one step at a time, with"
             f" pauses: {where}; {lasts:.2g} s for each of them, in which nothing else of it changed",
             evidence=(
-                f"{sum(map(len, found.values())):,} pauses; {_idle(seen.working(start, end))}",
+                f"{sum(map(len, found.values())):,} pauses, as of a sleep, a look after a fixed time, or a rate limit;"
+                f" {_idle(seen.working(start, end))}",
                 *explained(seen, span),
             ),
         ),
