@@ -321,19 +321,16 @@ def _by_digits(own: Iterable[Served], every: Iterable[Served], samples: Mapping[
 
 def _slices(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, float]]:
     """Yield queries of a family with their values: of all its series, and of those with one value of a label."""
-    several = len(family.series) > 1
-    yield (
-        f"sum({family.name})" if several else family.name,
-        math.fsum(samples.get(written(one), math.nan) for one in family.series),
-    )
-    if not several:
+    if len(family.series) == 1:
+        yield written(family.series[0]), samples.get(written(family.series[0]), math.nan)
         return
-    for label, values in family.labels().items():
-        for value in values:
-            some = [one for one in family.series if one.labels.get(label) == value]
-            query = text(family.name, {label: value})
-            total = math.fsum(samples.get(written(one), math.nan) for one in some)
-            yield f"sum({query})" if len(some) > 1 else query, total
+    values: dict[str, list[float]] = defaultdict(list)
+    for one in family.series:
+        value = samples.get(written(one), math.nan)
+        for query in (family.name, *(text(family.name, {label: of}) for label, of in one.labels.items())):
+            values[query].append(value)
+    for query, some in values.items():
+        yield f"sum({query})" if len(some) > 1 else query, math.fsum(some)
 
 
 def _is_telling(value: float) -> bool:
