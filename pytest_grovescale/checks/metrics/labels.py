@@ -56,6 +56,9 @@ _PLAIN = re.compile(r"[a-z]+(?:_[a-z]+)*")
 _CODED = re.compile(r"(?=\w*[A-Z])[A-Za-z]\w*", re.ASCII)
 """Words with capitals, as in code: no object has such a name."""
 
+_NUMBER = re.compile(r"(?:^|[^a-zA-Z])\d|\d$")
+"""A number in a name; ``e2e`` is none."""
+
 _REST = frozenset({"other", "others"})
 """Values that stand for all the rest: beside one of them the others are a fixed list."""
 
@@ -348,9 +351,19 @@ def _listed(family: Served, label: str, values: Collection[str]) -> bool:
     if label.lower() not in _OF_OBJECTS:
         return False
     constant = label == "name" and len(values) == 1 and len(family.series) > 1
-    if constant or all(_CODED.fullmatch(value) for value in values):
+    if constant or all(_CODED.fullmatch(value) for value in values) or _are_functions(values):
         return True
     return all(_written_as_code(one, label) for one in family.series)
+
+
+def _are_functions(values: Collection[str]) -> bool:
+    """Return whether values are names of a program's parts, most of three words or more with underscores.
+
+    No object of Kubernetes has an underscore in its name, and what people name seldom has two.
+    """
+    if any(map(_NUMBER.search, values)):
+        return False
+    return 2 * sum(value.strip("_").count("_") > 1 for value in values) > len(values)
 
 
 def _are_code(values: Collection[str]) -> bool:

@@ -327,3 +327,18 @@ def test_a_scale_of_factors_is_a_fixed_list() -> None:
     factors = ("1.0", "1.03125", "1.0625", "1.125", "1.25", "1.5", "2", "3", "5")
     assert rules(family("x_costs", "gauge", *(f'{{factor="{one}"}}' for one in factors))) == []
     assert rules(family("x_costs", "gauge", '{factor="1.03125"}')) == ["unbounded-values"]
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        # Background work of a program, as Synapse names it.
+        (("wake_destinations_needing_catchup", "prune_old_outbound_pokes", "notify_pushers_of_event", "send"), False),
+        (("orders_db", "billing_db", "users_db"), True),
+        (("wake_destinations_needing_1", "wake_destinations_needing_2"), True),
+        (("wake-destinations-needing", "prune-old-outbound"), True),
+    ],
+)
+def test_names_of_several_words_with_underscores_are_code(values: tuple[str, ...], wrong: bool) -> None:
+    found = rules(family("x_runs_total", "counter", *(f'{{object_name="{value}"}}' for value in values)))
+    assert ("unbounded-label" in found) is wrong
