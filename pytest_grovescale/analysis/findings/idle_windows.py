@@ -97,10 +97,10 @@ def _rows(sent: Sequence[Sent], always: Mapping[str, Sequence[int]], seconds: fl
     return tuple(sorted(rows, key=lambda row: (-row.count, row.what)))
 
 
-def bursts(times: Sequence[int]) -> list[int]:
-    """Return the first moment of each burst, ns."""
+def bursts(times: Sequence[int], together_ns: int = _BURST_NS) -> list[int]:
+    """Return the first moment of each burst, ns; ``together_ns``: time up to which two requests are of one."""
     ordered = sorted(times)
-    return ordered[:1] + [now for before, now in pairwise(ordered) if now - before > _BURST_NS]
+    return ordered[:1] + [now for before, now in pairwise(ordered) if now - before > together_ns]
 
 
 def _period(moments: Sequence[int], fewest: int, regular: float) -> float | None:

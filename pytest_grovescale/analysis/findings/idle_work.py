@@ -1,26 +1,30 @@
 """What the operator does while nothing changes: requests, reconciles, CPU.
 
 Level-triggered controllers need no polling: watches deliver every change, and client-go's informers resync from their
-own cache. What an idle operator costs is paid all day by every cluster that runs it, in proportion to its objects.
+own cache. What an idle operator costs is paid all day by every cluster that runs it, in proportion to its objects. A
+timer that each reconcile starts, and that no later one replaces, costs more with each change
+(https://github.com/dotnet/dotnet-operator-sdk/issues/585, https://github.com/elastic/cloud-on-k8s/issues/1984).
 
 No false alarm: a window begins a second after the last milestone and the last change by anyone else, and lasts two at
 least; requests count when they come in both halves and do not subside, so that they do not end work from before, or
 when they come regularly in the whole run. Reconciles count when there were two for each object of the controller's
 kind (three, where only the times between phases show them), or as many in one window as in another: one late pass over
-all objects is neither. Leases, Events and reviews have
+all objects is neither. Timers count where the same request for one object comes again after the same time in two quiet
+times, the later of them with more in between, of three objects, and of none with fewer. Leases, Events and reviews have
 other rules.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from ..api_requests import OBJECT_WRITES
 from ..controller_result import IdleController, IdleRow, IdleWindow
 from ..reconciles import objects_of
 from ..result import Finding
-from .evidence import Sent, Window
+from .evidence import ObjectId, Sent, Window
 from .grouping import About, Aspect, Found
 from .idle_windows import bursts
 from .observed import Observed
@@ -43,13 +47,30 @@ _LONG_S = 30
 _ALIKE = 2
 """Ratio of the rates of two windows up to which the work is the same in both."""
 
+_TIMERS = 16
+"""Timers of one object up to which they are counted."""
+_TOGETHER_NS = 50_000_000
+"""Time between two requests for one object up to which they are of one reconcile, ns."""
+_ON_TIME = 0.05
+"""Share of its period by which a timer may be early or late."""
+_LATEST = 40
+"""Requests for one object that its timers are known by: over longer times they drift into each other."""
+_SEVERAL = 3
+"""Timers of one object from which on they are not two that it was meant to have."""
+_SAME_PERIOD = 0.1
+_GROWING = 3
+"""Objects that have more timers than before, from which on each change starts one."""
+
 _DAY_S = 86_400
 _MANY = 1000
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield what the operator did in its idle windows."""
-    if not seen.operator or not seen.idle_windows:
+    if not seen.operator:
+        return
+    yield from _timers(seen)
+    if not seen.idle_windows:
         return
     yield from _requests(seen)
     yield from filter(None, (_reconciles(seen), _cpu(seen)))
@@ -88,6 +109,53 @@ def _requests(seen: Observed) -> Iterator[Finding]:
         ),
         check="noop_writes(max=0)" if writes else "idle_requests(max=0)",
     )
+
+
+def _timers(seen: Observed) -> Iterator[Finding]:
+    """Yield the request that comes from more timers for each object the later it is: each change starts one."""
+    beats: dict[str, dict[ObjectId, list[tuple[int, float]]]] = defaultdict(lambda: defaultdict(list))
+    for start, end in seen.quiet_times:
+        times: dict[tuple[str, ObjectId], list[int]] = defaultdict(list)
+        for one in seen.requests_in(start, end):
+            if one.name:
+                times[one.what, one.object].append(one.received)
+        for (what, of), moments in times.items():
+            if (beat := _beat(bursts(moments, _TOGETHER_NS)[-_LATEST:])) is not None:
+                beats[what][of].append(beat)
+    for what, objects in beats.items():
+        pairs = [(each[0], each[-1]) for each in objects.values() if _alike(each[0][1], each[-1][1])]
+        more = [(first[0], last[0]) for first, last in pairs if last[0] > first[0]]
+        fewer = any(last[0] < first[0] for first, last in pairs)
+        if len(more) < _GROWING or fewer or median(last for _, last in more) < _SEVERAL:
+            continue
+        before, now = median(old for old, _ in more), median(new for _, new in more)
+        period = median(last[1] for _, last in pairs)
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(aspect=Aspect.ACTION, requests=seen.own_of([what])),
+            text=f"{what} comes from {now:.0f} timers for each object, each every {period:.3g} s, and came from"
+            f" {before:.0f} before: each change starts one more, and none ends",
+            evidence=(f"of {len(more):,} objects this is known, at times in which nothing changed",),
+            check="idle_requests(max=0)",
+        )
+        return
+
+
+def _beat(moments: Sequence[int]) -> tuple[int, float] | None:
+    """Return how many timers requests come from, and their period, s: as many later, each comes again after the same
+    time, twice at least; None where they do not.
+    """
+    for number in range(1, min(_TIMERS, (len(moments) - 1) // 2) + 1):
+        gaps = [after - before for before, after in zip(moments, moments[number:], strict=False)]
+        period = median(gaps)
+        if all(abs(gap - period) <= _ON_TIME * period for gap in gaps):
+            return number, period / 1e9
+    return None
+
+
+def _alike(period: float, other: float) -> bool:
+    return abs(period - other) <= _SAME_PERIOD * period
 
 
 def _regular(windows: Sequence[IdleWindow]) -> dict[str, float]:

@@ -157,3 +157,30 @@ def test_what_an_interrupted_phase_holds_of_the_clean_up_is_no_idle_work(clean_u
     reconciled(sim, {7200: 0, 9000: 0, 15_000: 200})
     sim.add(rec.Closed(at=sim.at(IDLE + 1000), reason="interrupted"))
     assert ("idle-work" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "every", "wrong"),
+    [
+        ((0, 310), (0, 310, 550), 1000, True),
+        ((0, 310), (0, 310), 1000, False),
+        ((0,), (0, 310), 1000, False),  # two that it was meant to have
+        ((0, 310, 550), (0, 310), 1000, False),
+        ((0, 310), (0, 310, 550), 700, False),  # not the same timers
+    ],
+)
+def test_timers_of_which_each_change_starts_one_more(
+    before: tuple[int, ...], after: tuple[int, ...], every: int, wrong: bool
+) -> None:
+    """``every``: the period after a change by others at 11 s; it is 1 s before."""
+    sim = settled()
+    sim.request(11_000, user="harness", verb="patch", resource="jobs", group="batch", namespace="t", name="other")
+    for number in range(4):
+        for start, end, moments, period in ((7000, 10_990, before, 1000), (11_020, 15_900, after, every)):
+            for moment in moments:
+                poll(
+                    sim, start + moment + 7 * number, end, period, verb="get", resource="jobs", group="batch",
+                    namespace="t", name=f"j-{number}",
+                )  # fmt: skip
+    timers = [one for one in found(sim) if one.id == "idle-work" and "timers" in one.text]
+    assert [one.severity for one in timers] == (["defect"] if wrong else [])
