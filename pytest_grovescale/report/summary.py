@@ -197,7 +197,8 @@ def reasons(test: TestResult) -> list[str]:
         for phase in test.phases
         if phase.outcome not in ("passed", "unfinished")
     ]
-    found += messages
+    # That of a test that ended by an error stands in its first line.
+    found += [message for message in messages if not test.error or test.error.partition("\n")[0] not in message]
     by_checks = any(test.failure.startswith(headline(check)) for check in test.checks)
     if test.failure and not by_checks and not any(test.failure in message for message in messages):
         found.append(test.failure)
