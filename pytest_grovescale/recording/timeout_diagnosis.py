@@ -10,9 +10,10 @@ from msgspec import UNSET
 from .. import redaction
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
+from ..suggestions import near_names
 from .conditions import Predicate, compile_predicate
 from .evaluation import Shortfall
-from .fieldpath import lookup, parse
+from .fieldpath import Key, Select, lookup, parse
 from .records import LateObject, ObjectRef
 
 LIMIT = 10
@@ -106,7 +107,8 @@ def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
     fields = {path: value for path, value in found.items() if value is not UNSET}
     reasons = []
     for test in count.where.tests:
-        value = f"{test.path} is {fields[test.path]!r}" if test.path in fields else f"{test.path} is absent"
+        is_what = repr(fields[test.path]) if test.path in fields else f"absent{_meant(obj, test.path)}"
+        value = f"{test.path} is {is_what}"
         try:
             if compile_predicate(Predicate(tests=(test,)), count.watch)(fields):
                 continue
@@ -114,6 +116,28 @@ def failing(obj: _Object, shortfall: Shortfall) -> list[str]:
             value = str(error)
         reasons.append(f"{value}, wanted {test.op} {test.value!r}")
     return reasons
+
+
+def _meant(obj: _Object, path: str) -> str:
+    """Return which name an object has in the place of the first one of a path that it lacks, where one is spelt alike.
+
+    A letter more or less: what has no value yet is absent, too, and ``unavailableReplicas`` is there by design.
+    """
+    value: Any = obj
+    for step in parse(path):
+        if (inner := lookup(value, (step,))) is not UNSET:
+            value = inner
+            continue
+        match step, value:
+            case Key(name), dict():
+                known = list(value)
+            case Select(key, name), list():
+                known = [str(one[key]) for one in value if isinstance(one, dict) and key in one]
+            case _:
+                return ""
+        near = [other for other in near_names(name, known) if abs(len(other) - len(name)) <= 1]
+        return f" (it has {near[0]})" if near else ""
+    return ""
 
 
 def explain(obj: _Object, *, leaving: bool) -> list[str]:

@@ -198,7 +198,8 @@ def _families(seen: Observed, window: Window) -> Iterator[_Family]:
                 if child.made_by_operator and child.stays(window.end):
                     of = counts[child.resource]
                     of[life.uid] = of.get(life.uid, 0) + 1
-                if child in rest.changed:
+                of_unknown = not child.made_by_operator and not child.complete
+                if child in rest.changed or of_unknown:
                     unsettled.add(child.resource)
         for kind in sorted(counts.keys() - unsettled):
             yield _Family(window, resource, kind, [(life, counts[kind].get(life.uid, 0)) for life in owners])

@@ -50,6 +50,8 @@ class ObservedObjects(ObservedRequests):
                     first, last = own[0], own[-1]
                     owners = [event.owner for event in own if event.owner is not None]
                     complete = not first.initial and not story.gaps
+                    # A kind is followed once its first object is made: those of one namespace are there by then.
+                    came = complete or (bool(first.owner) and f"/namespaces/{of[0]}/" in story.opened.spec.path)
                     life = Life(
                         resource=resource,
                         object=of,
@@ -64,7 +66,7 @@ class ObservedObjects(ObservedRequests):
                         writes=writes,
                         updates=len(writers),
                         own_updates=writers.count(self.operator),
-                        made_by_operator=of in made or (unnamed and complete and first.at >= self.begin),
+                        made_by_operator=of in made or (unnamed and came and first.at >= self.begin),
                         deleted_at=self._deleted.get((resource, of)),
                     )
                     found[resource].append(life)

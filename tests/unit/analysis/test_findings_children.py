@@ -16,7 +16,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, N, found, ids, made, poll, scrape, seen, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, N, found, ids, made, poll, scrape, seen, settled
 from .test_findings_objects import DELETION, clique, gone, idle_cpu, shown, written
 
 CONFIGMAPS = WatchSpec(resource="configmaps", path="/api/v1/namespaces/t/configmaps")
@@ -123,6 +123,22 @@ def test_numbers_that_are_right_are_never_wrong(counts: list[int]) -> None:
     all_gone(sim)
     odd = [one for one in found(sim) if one.id == "children"]
     assert all("of the services" in one.text for one in odd)
+
+
+@pytest.mark.parametrize("makers", [["operator"], ["operator", "another"]])
+def test_children_that_were_there_when_their_kind_was_first_followed_are_children(makers: list[str]) -> None:
+    """Those with generated names, which the audit log does not have; who made them is unknown where several did."""
+    sim = settled()
+    sim.watch(SERVICES, 305)
+    for number in range(10):
+        family(sim, number, 0, status_made=3)
+        for child in range(3):
+            ms, name = 300 + 10 * number + child, f"c-{number}-{child}"
+            user = makers[-1] if not number else makers[0]
+            sim.request(ms, user=user, verb="create", resource="services", namespace="t", name="", code=201)
+            seen(sim, name, max(ms, 306), "added", initial=not number, owner=f"uid-c-{number}")
+    all_gone(sim)
+    assert "children" not in ids(sim)
 
 
 def test_children_that_still_change_say_nothing() -> None:

@@ -61,3 +61,25 @@ def test_failing_tests_in_words(snapshot: SnapshotAssertion) -> None:
     assert phase.startswith("status.phase ")
     assert replicas.startswith("status.replicas ")
     assert f"{phase}\n{replicas}" == snapshot
+
+
+@pytest.mark.parametrize(
+    ("path", "has"),
+    [
+        ("status.availableReplcas", "availableReplicas"),
+        ("staus.phase", "status"),
+        ("status.conditions[type=Redy].status", "Ready"),
+        ("status.conditions[type=Ready].stats", "status"),
+        ("status.readyReplicas", ""),
+        ("status.unavailableReplicas", ""),
+        ("status.phase[0].x", ""),
+        ("metadata.name.x", ""),
+    ],
+)
+def test_a_misspelt_field_is_held_against_those_that_the_object_has(path: str, has: str) -> None:
+    status = {"availableReplicas": 3, "replicas": 3, "phase": "Up", "conditions": [{"type": "Ready", "status": "True"}]}
+    watch = WatchSpec(resource="things", path="/x", fields=(path,))
+    test = FieldTest(path=path, value="x")
+    shortfall = Shortfall("m", Count(watch=watch, where=Predicate(tests=(test,)), n=1), 0, False, [])
+    (said,) = failing({"metadata": {"name": "a"}, "status": status}, shortfall)
+    assert said.partition(",")[0] == f"{path} is absent{f' (it has {has})' if has else ''}"
