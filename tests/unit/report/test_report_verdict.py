@@ -207,6 +207,7 @@ def test_components_that_ended_with_their_cluster_are_no_cause_of_the_error_that
 def test_an_error_that_ended_a_phase_is_said_once() -> None:
     why = "PodCliqueSet t/pcs refused: .spec.replcas: field not declared in schema"
     broken = msgspec.structs.replace(DEPLOY, outcome="failed", message=f"WorkloadError: {why}")
-    test = msgspec.structs.replace(PASSED, phases=(broken,), checks=(), verdict="error", error=f"{why}\n  → Correct it.")
+    error = f"{why}\n  → Correct it."
+    test = msgspec.structs.replace(PASSED, phases=(broken,), checks=(), verdict="error", error=error)
     for shown in (run_report.render_summary(test), run_report.render_line(test)):
         assert " ".join(shown.split()).count(why) == 1
