@@ -146,12 +146,23 @@ def _wrong_parameters(settings: Settings, codes: Iterable[NamedInCode]) -> Itera
             )
 
 
+def _given(settings: Settings, of: Parameter) -> str | float | bool | None:
+    """Return a parameter's value as the test reads it, of its default's type; None: `_wrong_parameters` refuses it."""
+    value = settings.parameters.get(of.name)
+    if value is None:
+        return of.default
+    try:
+        return type(of.default)(value)
+    except ValueError:
+        return None
+
+
 def _wrong_workloads(item: pytest.Function, code: NamedInCode, settings: Settings) -> Iterator[str]:
     """Yield the workloads that cannot be rendered: by their parameters' names, and, where all are known, values."""
     for call in code.calls:
         if call.method == "workload":
             values = {
-                name: settings.parameters.get(value.name, value.default) if isinstance(value, Parameter) else value
+                name: _given(settings, value) if isinstance(value, Parameter) else value
                 for name, value in zip(call.keywords, call.values, strict=True)
             }
             # An error quotes what was rendered.

@@ -479,6 +479,18 @@ def test_a_workload_that_renders_to_no_object_of_the_api_is_a_mistake(
     assert "s3cret" not in "\n".join([*result.outlines, *result.errlines])
 
 
+def test_a_parameter_of_a_workload_has_the_type_of_its_default(pytester: pytest.Pytester) -> None:
+    body = CONFIG_MAP.replace("a-map", "map-{{ number }}")
+    (pytester.path / "own.yaml.j2").write_text("{% for number in range(size) %}\n---\n" + body + "{% endfor %}\n")
+    pytester.makepyfile(
+        test_it="def test_it(scale):\n    scale.workload('own.yaml.j2', size=scale.parameter('size', 1))\n"
+    )
+    given = ("--grovescale", "--grovescale-operator=none", "--collect-only")
+    assert pytester.runpytest(*given, "--grovescale-param=size=2").ret == 0
+    wrong = pytester.runpytest(*given, "--grovescale-param=size=two")
+    assert "not a value like 1" in "\n".join([*wrong.outlines, *wrong.errlines])
+
+
 def test_a_template_in_the_projects_root_is_found_from_any_folder(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
