@@ -146,7 +146,7 @@ class WindowPlan(msgspec.Struct, frozen=True, kw_only=True):
     triggers: int = 100
     """Maximum number for each variant. A window's figure varies with the machine's speed within it, not with the
     process: with 20 triggers a pair's log ratio had a standard deviation of 6 to 9 %, in one process as in fresh
-    ones, with 100 one of 3 %."""
+    ones, with the 40 that 12 s have room for, closer together, one of 2 %."""
     fresh: bool = True
     """A fresh operator process for each window."""
     offset_s: float = 5.0

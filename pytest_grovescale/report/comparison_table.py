@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..analysis.baseline import Baseline, BaselineRow
 from ..analysis.comparability import ARMS, InForce
-from ..analysis.comparison_plan import ComparisonPlan, ComparisonVerdict, is_silent, overall
+from ..analysis.comparison_plan import ComparisonPlan, ComparisonVerdict, is_silent, one_sided, overall
 from ..analysis.profiles.comparison import ProfilesCompared
 from ..analysis.run_metrics import COUNTS, Unit, describe
 from .document import Answer, Block, Column, Gap, Heading, Item, Line, Table, Tone, cell
@@ -181,8 +181,9 @@ def legend(plan: ComparisonPlan) -> str:
         f" {ratio(1 / plan.regression)};"
         f" ok: it ends below {ratio(plan.ok)}. Each interval is the one that decided: {percent(1 - plan.alpha)} over"
         " all analyses, adjusted over the gated metrics (Holm), but for an upper end that decides ok: all must be ok,"
-        " so that end is not adjusted. Verdicts in brackets decide nothing. Figures are medians of the pairs, Δ is the"
-        f" geometric mean of B / A ({plan.b} / {plan.a}); less is better."
+        f" so that end is not adjusted ({percent(1 - 2 * one_sided(plan)[1])}). Verdicts in brackets decide"
+        " nothing. Figures are medians of the pairs, Δ is the geometric mean of B / A"
+        f" ({plan.b} / {plan.a}); less is better."
     )
 
 
