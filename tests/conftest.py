@@ -43,17 +43,21 @@ class _ByControlPlane(LoadFileScheduling):
     """``loadfile``, but files that share control planes of their own stay on one worker: others start none.
 
     A third of the workers takes files from the end, where the unit tests are: these need a core, while tests with a
-    control plane mostly wait.
+    control plane mostly wait. Files of minutes that both would come to last are begun first.
     """
 
     _TOGETHER = ("tests/cluster/existing/", "tests/cluster/recorder/", "tests/operator/on_control_plane/")
+    _LONG = tuple(f"tests/plugin/test_{name}.py" for name in ("scenarios", "scale_run", "profiles"))
 
     def _split_scope(self, nodeid: str) -> str:
         return next((folder for folder in self._TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        if self.nodes.index(node) % 3 == 2:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        from_the_end = self.nodes.index(node) % 3 == 2
+        first = (next(reversed(self.workqueue)),) if from_the_end else self._LONG
+        for scope in first:
+            if scope in self.workqueue:
+                self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
 
 
