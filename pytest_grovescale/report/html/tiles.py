@@ -323,9 +323,13 @@ def strip(test: TestResult, timeline: Timeline | None) -> Strip:
 
 
 def _starts(test: TestResult, timeline: Timeline | None) -> tuple[list[float], float]:
-    """Return the start of each phase and the total length, seconds."""
-    if timeline is not None and timeline.seconds > 0 and len(timeline.phases) == len(test.phases):
-        return [phase.start_s for phase in timeline.phases], timeline.seconds
+    """Return the start of each phase and the total length, seconds, from the first phase on.
+
+    What comes before it, the build of the operator for example, may take longer than all phases.
+    """
+    if timeline is not None and timeline.phases and len(timeline.phases) == len(test.phases):
+        first = timeline.phases[0].start_s
+        return [phase.start_s - first for phase in timeline.phases], timeline.seconds - first
     starts, at = [], 0.0
     for phase in test.phases:
         starts.append(at)

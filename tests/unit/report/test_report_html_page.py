@@ -20,7 +20,7 @@ from pytest_grovescale.analysis.comparison import ComparisonPlan, Pair, VariantR
 from pytest_grovescale.analysis.phase_result import BottleneckRow, Contention, FunctionRow, ProfileResult
 from pytest_grovescale.analysis.recording_index import Contents
 from pytest_grovescale.analysis.result import CheckResult, Finding, Result, TestResult
-from pytest_grovescale.analysis.timeline import timeline_of
+from pytest_grovescale.analysis.timeline import PhaseTime, Timeline, timeline_of
 from pytest_grovescale.cli import main
 from pytest_grovescale.recording.journal import read
 from pytest_grovescale.report.document import Item
@@ -231,6 +231,15 @@ def test_what_was_not_measured_is_no_zero_on_a_tile() -> None:
     )
     late = {tile.name: (tile.value, tile.tone) for tile in tiles(msgspec.structs.replace(TEST, phases=TEST.phases[2:]))}
     assert late["Time to pods-gone"] == ("not met", "bad")
+
+
+def test_the_strip_begins_with_the_first_phase_however_long_a_build_took() -> None:
+    starts, at = [], 100.0
+    for phase in PASSED.phases:
+        starts.append(PhaseTime(name=phase.name, outcome=phase.outcome, start_s=at, end_s=at + phase.seconds))
+        at += phase.seconds
+    found = strip(PASSED, Timeline(seconds=at, bin_s=1.0, phases=tuple(starts)))
+    assert found == strip(PASSED, None)
 
 
 def test_milestones_are_named_on_the_strip_and_those_that_would_cover_each_other_share_a_marker() -> None:
