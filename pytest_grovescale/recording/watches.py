@@ -25,6 +25,10 @@ from .records import OBJECTS, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOp
 OUTAGE_NS = 1_000_000_000
 """Disconnects longer than this are journaled as a failure of the source while they last, ns."""
 
+_GONE_NS = 60_000_000_000
+"""Time for which an object that went is remembered, ns: the garbage collector takes seconds to delete what it owned,
+and a recording of hours would remember millions."""
+
 _PAGE = 500
 _BACKOFF_S = (0.0, 0.05, 0.1, 0.2, 0.5, 1.0)
 _REFUSED_BACKOFF_S = 5.0
@@ -88,8 +92,8 @@ class Watch:
         self._opened = False
         self._version = ""
         self._known: dict[ObjectKey, _Seen] = {}
-        self.gone: set[str] = set()
-        """UIDs of objects that were seen to go."""
+        self.gone: dict[str, int] = {}
+        """UID → when it was seen to go, of the objects that went in the last `_GONE_NS`."""
         self._listing: dict[ObjectKey, _Seen] | None = {}
         """Objects of a list in progress; None when the list is complete."""
         self._direct = True
@@ -318,7 +322,9 @@ class Watch:
         if change != "deleted":
             self._known[key] = seen
         else:
-            self.gone.add(seen.uid)
+            self.gone[seen.uid] = self._sign
+            while self._sign - self.gone[first := next(iter(self.gone))] > _GONE_NS:
+                del self.gone[first]
             if self._comparer is not None:
                 self._comparer.forget(key)
                 facts = None

@@ -107,6 +107,26 @@ async def watch(server: Server, path: Path) -> list[AnyRecord]:
     return [msgspec.json.decode(line, type=AnyRecord) for line in journal.Reader(path).lines()]
 
 
+@pytest.mark.parametrize(("kept_ns", "remembered"), [(60_000_000_000, 3), (0, 1)])
+def test_what_went_is_remembered_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_ns: int, remembered: int
+) -> None:
+    monkeypatch.setattr(watches, "_GONE_NS", kept_ns)
+    server = Server([], [(name, value) for name in "abc" for value in (1, None)])
+    monkeypatch.setattr(watches, "stream", server.stream)
+    made: list[watches.Watch] = []
+
+    class Kept(watches.Watch):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            made.append(self)
+
+    monkeypatch.setattr(watches, "Watch", Kept)
+    found = asyncio.run(watch(server, tmp_path / "j"))
+    assert sum(isinstance(one, ObjectSeen) and one.change == "deleted" for one in found) == 3
+    assert len(made[0].gone) == remembered
+
+
 AWAY, EVENTS = st.integers(0, 5), st.integers(0, 6)
 ENDS = st.lists(st.tuples(AWAY, EVENTS, st.sampled_from([None, UNAVAILABLE, TOO_OLD])), max_size=8)
 CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.one_of(st.none(), st.integers(0, 3))), max_size=30)
