@@ -14,7 +14,7 @@ import msgspec
 from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
-from ..recording.records import STACKS_LEFT, AnyRecord, Closed, CpuRead, Lines
+from ..recording.records import STACKS, STACKS_LEFT, AnyRecord, Closed, CpuRead, Lines
 from .blocked_workers import read_dump, stack_groups
 from .cycles import cycles_of
 from .disruptions import (
@@ -77,9 +77,6 @@ RECORDINGS = "recordings"
 """Folder in a run's folder that holds its recordings, one for each test."""
 
 RECORDER = "recorder"
-
-STACKS = "stacks:"
-"""Prefix of a stack dump's source; the process's name follows."""
 
 TURN_LOST = "turn-lost"
 """Label of the harness's mark that others may have used the cluster during the test; its detail says why."""

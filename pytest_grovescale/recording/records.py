@@ -538,8 +538,9 @@ class Lines(Record, tag="lines", frozen=True, kw_only=True):
     lines: list[str]
 
 
-STACKS_LEFT = "stacks-left:"
-"""Beginning of the source of `Lines` with the stacks of what a run left behind."""
+STACKS, STACKS_LEFT = "stacks:", "stacks-left:"
+"""Beginnings of the sources of `Lines` with the stacks of a process: of blocked workers, and of what a run left behind.
+"""
 
 
 class LateObject(Record, tag="late", frozen=True, kw_only=True):

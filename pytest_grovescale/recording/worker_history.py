@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..exposition.families import parse
-from .records import AnyRecord, CpuRead, Lines, PhaseEnded, PhaseStarted, Scraped, SourceFailed
+from .records import STACKS, AnyRecord, CpuRead, Lines, PhaseEnded, PhaseStarted, Scraped, SourceFailed
 
 _FIELDS = {
     "controller_runtime_active_workers": "active",
@@ -255,7 +255,6 @@ OPERATOR = "operator"
 """Name of the scraped target, and of the process whose CPU clock and stacks are used."""
 
 _PROCESS_CPU = "process_cpu_seconds_total"
-_STACKS = f"stacks:{OPERATOR}"
 
 
 class Dump(msgspec.Struct, frozen=True):
@@ -291,9 +290,9 @@ class WorkerHistory:
                 self._scraped(record)
             case CpuRead(process=process) if process == OPERATOR:
                 self.cpu.clock.append(CpuMoment(record.at, record.cpu_ns / 1e9, record.pid))
-            case Lines(source=source) if source == _STACKS:
+            case Lines(source=source) if source == STACKS + OPERATOR:
                 self.dumps.append(Dump(record.at, self._phase, record.lines))
-            case SourceFailed(source=source) if source == _STACKS:
+            case SourceFailed(source=source) if source == STACKS + OPERATOR:
                 self.dumps.append(Dump(record.at, self._phase, [], record.message))
             case PhaseStarted():
                 self._phase = record.phase

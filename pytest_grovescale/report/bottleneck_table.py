@@ -8,6 +8,7 @@ from ..analysis.bottlenecks.attribution import ACROSS
 from ..analysis.controller_result import WorkerRow
 from ..analysis.phase_result import BottleneckRow, PhaseResult, Suspect
 from ..analysis.result import Evidence, StackGroup
+from ..recording.records import STACKS
 from .document import Block, Column, Heading, Item, Line, Table, Tone, cell
 from .format import NONE, count, percent, seconds, three
 
@@ -156,7 +157,7 @@ def _cells(row: WorkerRow) -> list[str]:
 
 def heading(evidence: Evidence) -> str:
     """Return the heading of lines or stacks: ``Stacks of operator in deploy``, ``log:operator in deploy``."""
-    process = evidence.source.removeprefix("stacks:")
+    process = evidence.source.removeprefix(STACKS)
     what = f"Stacks of {process}" if process != evidence.source else evidence.source
     return what + (f" in {evidence.phase}" if evidence.phase else "")
 

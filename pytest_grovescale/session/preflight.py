@@ -133,13 +133,8 @@ def _parameters_of(codes: Iterable[NamedInCode]) -> set[str]:
 def _wrong_parameters(settings: Settings, codes: Iterable[NamedInCode]) -> Iterator[str]:
     """Yield parameters whose value does not have the type of the test's default."""
     for call in (call for code in codes for call in code.calls if call.method == "parameter"):
-        value = settings.parameters.get(call.name)
-        if value is None or call.default is None:
-            continue
-        try:
-            type(call.default)(value)
-        except ValueError:
-            kind, shown = type(call.default).__name__, redaction.value(value, call.name)
+        if call.default is not None and _given(settings, Parameter(call.name, call.default)) is None:
+            kind, shown = type(call.default).__name__, redaction.value(settings.parameters[call.name], call.name)
             yield (
                 f"--grovescale-param {call.name}={shown}: not a value like {call.default!r}\n"
                 f"  → Give a value of type {kind}."

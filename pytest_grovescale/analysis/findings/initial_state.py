@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.records import SETTLED
@@ -90,11 +90,11 @@ _WORDS = re.compile(r"[/:?&=,;\s]")
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each family with series of objects that are gone, and each count that stays up."""
     target, after = seen.target, seen.settled_scrape
-    for_each = list(one_for_each.findings(seen))
-    yield from for_each
+    for_each = dict(one_for_each.findings(seen))
+    yield from for_each.values()
     if seen.settled and target is not None and after is not None:
         yield from _series(seen, target, after)
-        yield from _process(seen, target, after, said=[one.text for one in for_each])
+        yield from _process(seen, target, after, said=for_each.keys())
         yield from _heap(seen, target, after)
     yield from _grown_by_changes(seen)
     if seen.settled:
@@ -277,8 +277,8 @@ def _of_process(seen: Observed) -> About:
     return About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)])
 
 
-def _process(seen: Observed, target: TargetHistory, after: int, *, said: Sequence[str]) -> Iterator[Finding]:
-    """Yield what the process serves of itself and stayed. ``said``: what is known of it already."""
+def _process(seen: Observed, target: TargetHistory, after: int, *, said: Collection[str]) -> Iterator[Finding]:
+    """Yield what the process serves of itself and stayed. ``said``: what is known of it already, as ``threads``."""
     before = seen.first_scrape
     if before is None:
         return
@@ -286,7 +286,7 @@ def _process(seen: Observed, target: TargetHistory, after: int, *, said: Sequenc
         was, now = target.value(series, before), target.value(series, after)
         if was is None or now is None:
             continue
-        if any(text.startswith(what) for text in said):
+        if what in said:
             continue
         grown, triggers = _grown_by_triggers(seen, target, series)
         if grown >= max(_LEAST_TRIGGERED, _PER_TRIGGER * triggers) and now - was >= _IN_ALL * grown:

@@ -74,8 +74,8 @@ class _Line(NamedTuple):
     """Whether the number of objects fell, and the count with it."""
 
 
-def findings(seen: Observed) -> Iterator[Finding]:
-    """Yield what grew with each object of a kind: for good, or, as a note, as long as each exists."""
+def findings(seen: Observed) -> Iterator[tuple[str, Finding]]:
+    """Yield what grew with each object of a kind (``threads``): for good, or, as a note, as long as each exists."""
     if seen.absences:
         return  # of several processes
     for counted in _counted(seen):
@@ -102,7 +102,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         where = _where(seen, counted, best)
         many = best.each * best.objects >= _ANY_POOL
         sure = stayed and (where is not None or many or (counted.what != _THREADS and best.fits > 0))
-        yield Found(
+        one = Found(
             id="initial-state",
             severity="defect" if sure else "note",
             about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
@@ -114,6 +114,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 *([f"by a dump of its stacks after that: {where[2]}"] if where else []),
             ),
         )
+        yield counted.what, one
 
 
 def _counted(seen: Observed) -> Iterator[_Counted]:

@@ -32,6 +32,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ...exposition.families import parse
+from ...recording.records import STACKS
 from ..blocked_workers import read_dump, waiting_workers
 from ..cpu import API_SERVER
 from ..phase_result import CpuResult, PhaseResult
@@ -68,7 +69,6 @@ _SILENT, _IDLE = 0.5, 0.5
 time without a request, and share of that without work of the operator, from which on nothing goes on."""
 _HELD_UP_SCRAPE_S, _MOSTLY = 0.5, 0.8
 """A scrape that took so long, so much of it in such a time, was kept from its answer."""
-_STACKS = f"stacks:{OPERATOR}"
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -224,7 +224,7 @@ def _silences(seen: Observed, span: Span, answers: Sequence[tuple[int, int]], sh
 
 def _where(seen: Observed) -> Iterator[str]:
     """Yield the line that waits, where the recording has stacks of the operator."""
-    for dump in (one for one in seen.contents.lines if one.source == _STACKS):
+    for dump in (one for one in seen.contents.lines if one.source == STACKS + OPERATOR):
         # An asyncio task is never seen in a call that blocks: its dump waits for the event loop, too.
         if groups := waiting_workers(one for one in read_dump(dump.lines) if not one.name.startswith("Task")):
             line = groups[0].line

@@ -20,7 +20,7 @@ from ...endpoints import Address
 from ...procfs import Identity
 from ..protocol import Profiler, ProfileTarget
 from ..record_writer import Ledger
-from ..records import STACKS_LEFT, Lines, ProfileKind, ProfileTaken
+from ..records import STACKS, STACKS_LEFT, Lines, ProfileKind, ProfileTaken
 from ..scrape_targets import OfFollowed
 from . import pprof, pyspy, stacks
 from .capture import Capture, ProfileFailed
@@ -219,7 +219,7 @@ class Captures:
         target, running = self._targets.get(process), self._process_of(process)
         if target is None:
             return
-        source = f"{STACKS_LEFT if left else 'stacks:'}{process}"
+        source = f"{STACKS_LEFT if left else STACKS}{process}"
         try:
             if running is None and not _in_pods(target):
                 raise ProfileFailed(f"{process} has ended", next_step="See its log.")

@@ -146,6 +146,17 @@ def _as_sites(sim: Simulation) -> None:
             sim.items[index] = at, order, msgspec.structs.replace(record, watch=watch)
 
 
+def ten_come() -> Simulation:
+    """Ten objects of the test come at once, of which the operator makes others."""
+    sim = settled()
+    idle_cpu(sim)
+    sim.watch(CLIQUES, 6)
+    for number in range(10):
+        sim.request(150 + number, user="harness", verb="create", code=201, name=f"web-{number}", **CLIQUE)
+        shown(sim, f"web-{number}", 155 + number, "added", owner="")
+    return sim
+
+
 @pytest.mark.parametrize(
     ("pause", "spread", "working", "waiting", "wrong"),
     [
@@ -165,12 +176,7 @@ def test_nothing_goes_on_while_objects_wait(
     pause: int, spread: bool, working: float, waiting: float, wrong: bool
 ) -> None:
     """Ten objects come at once; the operator makes two children of one, and sleeps before it looks at the next."""
-    sim = settled()
-    idle_cpu(sim)
-    sim.watch(CLIQUES, 6)
-    for number in range(10):
-        sim.request(150 + number, user="harness", verb="create", code=201, name=f"web-{number}", **CLIQUE)
-        shown(sim, f"web-{number}", 155 + number, "added", owner="")
+    sim = ten_come()
     for number in range(10):
         ms = 200 + pause * (number if spread else 1) + 6 * number
         for child in range(2):
@@ -192,12 +198,8 @@ def test_nothing_goes_on_while_objects_wait(
 def test_one_long_call_in_the_event_loop_holds_up_a_scrape() -> None:
     """All objects are served at once after it, as after a timer: but a timer does not keep a scrape from its answer."""
     for took, wrong in ((0.02, False), (1.9, True)):
-        sim = settled()
-        idle_cpu(sim)
-        sim.watch(CLIQUES, 6)
+        sim = ten_come()
         for number in range(10):
-            sim.request(150 + number, user="harness", verb="create", code=201, name=f"web-{number}", **CLIQUE)
-            shown(sim, f"web-{number}", 155 + number, "added", owner="")
             clique(sim, f"web-{number}-0", 2700 + 6 * number, owner=f"uid-web-{number}")
         gone(sim)
         sim.add(rec.Scraped(at=sim.at(2650), target="operator", took_ns=round(took * 1e9)))
@@ -206,12 +208,8 @@ def test_one_long_call_in_the_event_loop_holds_up_a_scrape() -> None:
 
 
 def test_the_line_that_blocks_is_named_where_stacks_were_dumped() -> None:
-    sim = settled()
-    idle_cpu(sim)
-    sim.watch(CLIQUES, 6)
+    sim = ten_come()
     for number in range(10):
-        sim.request(150 + number, user="harness", verb="create", code=201, name=f"web-{number}", **CLIQUE)
-        shown(sim, f"web-{number}", 155 + number, "added", owner="")
         clique(sim, f"web-{number}-0", 200 + 250 * number, owner=f"uid-web-{number}")
     gone(sim)
     dump = [
