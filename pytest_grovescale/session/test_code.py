@@ -15,7 +15,7 @@ import itertools
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class Call(NamedTuple):
     keywords: tuple[str, ...]
     """Names of further arguments; empty where they are computed (``**parameters``)."""
     values: tuple[Parameter | str | int | float | bool | None, ...]
-    """Values of `keywords`, in their order; None for one that is computed."""
+    """Values of `keywords`, in their order; None for one that is computed, or in a call that the test may not reach."""
     default: Any
     """Second argument; None where there is none, or it is computed."""
 
@@ -73,7 +73,7 @@ def read(item: pytest.Function) -> NamedInCode:
         if names & _DYNAMIC:
             undecided.update(_METHODS)
         if names & {*_METHODS}:
-            found = _calls(function)
+            found = _calls(function, runs=function in walk.run)
             undecided.update(names & {*_METHODS} if found is None else found.undecided)
             calls |= dict.fromkeys(found.calls if found is not None else ())
     if walk.given_up:
@@ -97,7 +97,7 @@ def _is_called(function: FunctionType, method: str) -> bool:
     )
 
 
-def tree_of(function: FunctionType) -> tuple[ast.AST, int] | None:
+def tree_of(function: FunctionType) -> tuple[ast.Module, int] | None:
     """Return a function's own source as a tree, and the line before its first; None where it cannot be read."""
     try:
         lines, first = inspect.getsourcelines(function)
@@ -220,18 +220,20 @@ class _Walk:
 
     def __init__(self, item: pytest.Function) -> None:
         self.given_up = False
+        self.run: set[FunctionType] = set()
+        """The test's own function and those of its fixtures: each runs, while what they refer to may not."""
         self._item = item
         self._seen: set[int] = set()
         self._waiting: list[FunctionType] = []
 
     def functions(self) -> Iterator[tuple[FunctionType, set[str]]]:
         """Yield each function with all names that its code uses."""
-        self._add(self._item.function)
+        for value in (self._item.function, *_fixtures(self._item)):
+            self._add(value)
+        self.run.update(self._waiting)
         callspec = getattr(self._item, "callspec", None)
         for value in callspec.params.values() if callspec is not None else ():
             self._add(value)
-        for fixture in _fixtures(self._item):
-            self._add(fixture)
         while self._waiting:
             function = self._waiting.pop()
             names = _names(function.__code__)
@@ -357,13 +359,18 @@ def _is_foreign(value: Any) -> bool:
     return top in _FOREIGN and not isinstance(value, dict | list | tuple | set | frozenset)
 
 
-def _calls(function: FunctionType) -> NamedInCode | None:
-    """Return the names in a function's own source; None where its source cannot be read."""
+def _calls(function: FunctionType, *, runs: bool) -> NamedInCode | None:
+    """Return the names in a function's own source; None where its source cannot be read.
+
+    ``runs``: it is the test's own function, or a fixture's. Whether a helper is called at all is left to the run.
+    """
     if (parsed := tree_of(function)) is None:
         return None
     tree, _ = parsed
     value_of = functools.partial(_value, known=_constants(function))
     parameters = _parameters(tree, value_of)
+    body = tree.body[0].body if runs and isinstance(tree.body[0], ast.FunctionDef | ast.AsyncFunctionDef) else []
+    reached = set(map(id, _reached(body)))
     calls: list[Call] = []
     undecided: set[str] = set()
     called: set[int] = set()
@@ -374,7 +381,7 @@ def _calls(function: FunctionType) -> NamedInCode | None:
             if call is None:
                 undecided.add(node.func.attr)
             else:
-                calls.append(call)
+                calls.append(call if id(node) in reached else call._replace(values=(None,) * len(call.values)))
         elif isinstance(node, ast.Constant) and node.value in _METHODS and isinstance(node.value, str):
             # As in getattr(scale, "parameter").
             undecided.add(node.value)
@@ -384,6 +391,45 @@ def _calls(function: FunctionType) -> NamedInCode | None:
         if isinstance(node, ast.Attribute) and node.attr in _METHODS and id(node) not in called
     }
     return NamedInCode(calls=tuple(calls), undecided=frozenset(undecided))
+
+
+_BRANCHES = (ast.IfExp, ast.BoolOp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_EXITS = {"skip", "skipif", "xfail", "fail", "exit", "importorskip"}
+"""pytest's functions after which a test may not go on."""
+
+
+def _reached(block: Iterable[ast.stmt]) -> Iterator[ast.Call]:
+    """Yield the calls in a block of a test that are made whatever the values of its parameters are.
+
+    None under a condition, in a loop or where an error is handled or expected, and none after a place where the test
+    may end early.
+    """
+    for statement in block:
+        if isinstance(statement, ast.With | ast.AsyncWith):
+            managers = [call for item in statement.items for call in _made(item.context_expr)]
+            yield from managers
+            if any(method_of(call) in ("raises", "suppress") for call in managers):
+                continue
+            yield from _reached(statement.body)
+        elif isinstance(statement, ast.Expr | ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Assert | ast.Return):
+            yield from _made(statement)
+        if any(map(_may_end, ast.walk(statement))):
+            return
+
+
+def _made(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls of an expression or a simple statement, without those in a branch of it."""
+    if isinstance(node, ast.Call):
+        yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, _BRANCHES):
+            yield from _made(child)
+
+
+def _may_end(node: ast.AST) -> bool:
+    return isinstance(node, ast.Return | ast.Raise) or (
+        isinstance(node, ast.Call) and (method_of(node) or getattr(node.func, "id", "")) in _EXITS
+    )
 
 
 def _parameters(tree: ast.AST, value_of: Callable[[ast.expr], Any]) -> dict[str, Parameter]:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from pytest_grovescale.session import misspelt_names, test_code
+
+ROOT = Path(__file__).parents[3]
 
 TESTS = """
 import pytest
@@ -183,3 +189,56 @@ def test_values_of_a_workloads_parameters_that_a_tests_code_says(pytester: pytes
         "some": None,
     }
     assert found["b.yaml"].keywords == ()
+
+
+PERHAPS_NOT_REACHED = """
+import pytest
+
+def helper(scale):
+    scale.workload("helper.yaml", replicas=0)
+
+@pytest.fixture
+def pods(scale):
+    return scale.workload("fixture.yaml", replicas=0)
+
+def test_it(scale, pods):
+    sets = scale.parameter("sets", 0)
+    with scale.phase("deploy", timeout="1m"):
+        scale.workload("always.yaml", replicas=sets)
+    slow = scale.workload("either.yaml", replicas=sets) if sets else None
+    sets and scale.workload("and.yaml", replicas=sets)
+    if sets:
+        scale.workload("if.yaml", replicas=sets)
+    for _ in range(sets):
+        scale.workload("loop.yaml", replicas=sets)
+    try:
+        scale.workload("try.yaml", replicas=sets)
+    except ValueError:
+        pass
+    with pytest.raises(ValueError):
+        scale.workload("raises.yaml", replicas=sets)
+    if sets:
+        helper(scale)
+    [scale.workload("list.yaml", replicas=sets) for _ in range(sets)]
+    if not sets:
+        pytest.skip("nothing to do")
+    scale.workload("after.yaml", replicas=sets)
+"""
+
+
+def test_no_value_counts_in_a_workload_that_may_not_be_reached(pytester: pytest.Pytester) -> None:
+    (item,) = (item for item in pytester.getitems(PERHAPS_NOT_REACHED) if isinstance(item, pytest.Function))
+    found = {call.name: call.values for call in test_code.read(item).calls if call.method == "workload"}
+    assert found.pop("always.yaml") == (test_code.Parameter("sets", 0),)
+    assert found.pop("fixture.yaml") == (0,)
+    assert set(found) == {
+        f"{name}.yaml" for name in ["either", "and", "if", "loop", "try", "raises", "list", "after", "helper"]
+    }
+    assert set(found.values()) == {(None,)}
+
+
+@pytest.mark.parametrize("suite", ["fixtures/scenarios", "tests/scale", "benchmarks"])
+def test_nothing_is_wrong_with_this_repositorys_own_suites_before_they_run(suite: str) -> None:
+    command = [sys.executable, "-m", "pytest", "--grovescale", "--collect-only", "-q", suite]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
