@@ -211,7 +211,7 @@ _DEFAULTS: tuple[tuple[Check, Severity], ...] = (
     (SeriesGrowth(), "waste"),
     (NoBuiltinDuplicates(), "waste"),
     (FunctionNameLabels(), "waste"),
-    (HistogramBuckets(family="*"), "note"),
+    (HistogramBuckets(), "note"),
     (MetricNames(), "note"),
 )
 

@@ -401,8 +401,7 @@ _EXITS = {"skip", "skipif", "xfail", "fail", "exit", "importorskip"}
 def _reached(block: Iterable[ast.stmt]) -> Iterator[ast.Call]:
     """Yield the calls in a block of a test that are made whatever the values of its parameters are.
 
-    None under a condition, in a loop or where an error is handled or expected, and none after a place where the test
-    may end early.
+    None under a condition, in a loop, where an error is handled or expected, or behind a place where it may end.
     """
     for statement in block:
         if isinstance(statement, ast.With | ast.AsyncWith):
