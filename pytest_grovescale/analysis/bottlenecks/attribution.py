@@ -282,7 +282,7 @@ def _of_operator(
 
 
 def _of_requests(mine: Activity, taken: Taken, way: Sent) -> str:
-    text = f"{len(way.spans)} requests in the audit log"
+    text = f"{len(way.spans):,} requests in the audit log"
     if way.spans:
         text += f", {way.seconds / len(way.spans) * 1000:.1f} ms each"
     if way.beyond_s:
