@@ -68,6 +68,11 @@ WRITTEN_SHOWN = 10
 FAMILY = "rest_client_requests_total"
 
 _EVENT_LATE_NS = 1_000_000_000
+
+_REST_NS = 500_000_000
+"""Time without a change after which earlier work is taken to be over."""
+_RENEWED = ("leases.coordination.k8s.io", "events", "events.events.k8s.io")
+"""Kinds that change while all is at rest."""
 """How long after a phase a watch may still deliver a change that was made in it."""
 
 
@@ -288,6 +293,36 @@ def write_effects(contents: Contents, phase: PhaseSpan, requests: Iterable[Reque
                 # What the harness writes changes an annotation.
                 wasted += max(0, number - max(0, changes - of_harness[key]))
     return WriteEffects(writes=counted, without_effect=wasted) if counted else None
+
+
+def under_way(contents: Contents, phase: PhaseSpan) -> str:
+    """Return what was still going on when the first no-op trigger of a phase came, in words; empty: nothing was.
+
+    What is written after it may then be the end of earlier work, which the objects show by coming to rest in the phase.
+    Where they change until its end about as often as at first, it is no end of anything, and counts.
+    """
+    triggers = triggers_of(contents, phase)
+    if not triggers:
+        return ""
+    first, end = triggers[0][0], contents.end_of(phase)
+    changes = sorted(
+        (event.at, story.opened.spec.resource)
+        for story in contents.watches.values()
+        if story.opened.spec.resource not in _RENEWED
+        for events in story.objects.values()
+        for event in events
+        if first - _REST_NS <= event.at <= end and not event.initial
+    )
+    before = [change for change in changes if change[0] < first]
+    third = (end - first) // 3
+    early, late = sum(first <= at < first + third for at, _ in changes), sum(at >= end - third for at, _ in changes)
+    if not before or late >= max(1, early / 2):
+        return ""
+    at, resource = before[-1]
+    return (
+        f"{resource} still changed {(first - at) / 1e6:.0f} ms before the trigger, so that earlier work may have been"
+        " under way: scale.wait_idle() before the phase waits for its end"
+    )
 
 
 def triggers_of(contents: Contents, phase: PhaseSpan) -> list[tuple[int, int]]:

@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from ..recording.records import Mark
 from .api_faults import ApiFaults, faults_of_phase
-from .api_requests import Traffic, api_rows, client_requests_of_phase, missing_rights, triggers_of, write_effects
+from .api_requests import (
+    Traffic,
+    api_rows,
+    client_requests_of_phase,
+    missing_rights,
+    triggers_of,
+    under_way,
+    write_effects,
+)
 from .audit_times import WriteLog
 from .blocked_workers import workers_of_phase
 from .bottlenecks.attribution import bottlenecks_of_phase
@@ -106,6 +114,7 @@ def phase_result(contents: Contents, phase: PhaseSpan, indexes: Indexes) -> Phas
         identities_seen=indexes.traffic.identities_seen(phase),
         triggers=sum(count for _, count in triggers_of(contents, phase)),
         trigger_writes=None if hole else indexes.traffic.trigger_writes(phase),
+        under_way=under_way(contents, phase),
         counts_no_reconciles=counts_none(contents, phase),
         written=indexes.traffic.written(phase) if triggers_of(contents, phase) else (),
         write_effects=None if hole else write_effects(contents, phase, indexes.traffic.requests(phase)),

@@ -420,6 +420,9 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """Identities that the audit log named from the recording's start to this phase's end."""
     triggers: int = 0
     """No-op triggers that the harness marked."""
+    under_way: str = ""
+    """What still went on when the first of them came, in words, so that more than the triggers may have caused what
+    followed."""
     counts_no_reconciles: bool = False
     """Whether the operator counts none at all: it serves no metrics, or no counter that is known."""
     trigger_writes: int | None = None

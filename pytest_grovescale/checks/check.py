@@ -51,19 +51,22 @@ def at_most(
     *,
     between: tuple[float, float] | None = None,
     doubts: Sequence[str] = (),
+    excess: str = "",
     evidence: Sequence[str] = (),
 ) -> Outcome:
     """Return the outcome of a figure that should not exceed a bound.
 
     ``between``: the true figure lies between these, where it was not measured exactly; a bound between them decides
     nothing. ``doubts`` are reasons why the true figure may be larger: a figure above its bound fails all the same, but
-    none passes in doubt.
+    none passes in doubt. ``excess``: why it may hold more than what is judged, so that one above its bound is in doubt.
     """
     low, high = between or (figure, figure)
     if low <= bound < high:
         end = f"between {shown(low, unit)} and {shown(high, unit)}" if high < math.inf else f"above {shown(low, unit)}"
         doubts = [*doubts, f"it lies {end}"]
-    verdict: Verdict = "fail" if low > bound else "inconclusive" if doubts else "pass"
+    if excess and low > bound:
+        doubts = [*doubts, excess]
+    verdict: Verdict = "fail" if low > bound and not excess else "inconclusive" if doubts else "pass"
     return Outcome(
         phase=phase,
         verdict=verdict,

@@ -4,7 +4,8 @@
 reconcile after it. Without one of them the verdict is inconclusive. An operator that counts no reconciles at all (see
 `reconcile_counters`) is judged by the log alone, and the evidence says so. On a cluster without an audit log, the
 operator's own count of its requests can prove that there were none; see `api_requests`. Reconciles are counted by the
-operator's metrics, scraped at the phase's edges. A trigger without a reconcile proves neither too many nor too few.
+operator's metrics, scraped at the phase's edges. A trigger without a reconcile proves neither too many nor too few, nor
+does one that comes while earlier work is under way prove too many.
 
 CPU is that of a steady-state phase next to its idle twin. The clock is exact to the ns, but the same work does not take
 the same time twice: caches, other guests of the machine, the heap and hash seed of a process. A bound within this noise
@@ -122,7 +123,9 @@ class NoopReconciles(Check, tag="noop_reconciles", frozen=True, kw_only=True):
         if self.max is not None:
             subject = f"reconciles of {self.controller} per trigger" if self.controller else "reconciles per trigger"
             figure = reconciles_of(phase, self.controller) / phase.triggers
-            return at_most(phase.name, subject, figure, self.max, doubts=doubts, evidence=evidence)
+            return at_most(
+                phase.name, subject, figure, self.max, doubts=doubts, excess=phase.under_way, evidence=evidence
+            )
         outcomes = [_exactly(phase, controller, count, doubts) for controller, count in self.expected.items()]
         worst = [outcome for verdict in ("fail", "inconclusive") for outcome in outcomes if outcome.verdict == verdict]
         return next(iter(worst), outcomes[0])
@@ -150,6 +153,7 @@ def _requests(
         traffic.object_reads if verbs is READS else traffic.object_writes,
         bound,
         doubts=doubts,
+        excess=phase.under_way,
         evidence=[*largest, *written, *by_controller(phase), *([_BY_LOG] if phase.counts_no_reconciles else [])],
     )
 
@@ -160,7 +164,8 @@ def _exactly(phase: PhaseResult, controller: str, expected: int, doubts: list[st
     figure = count / phase.triggers
     subject = f"reconciles of {controller} per trigger"
     if count > expected * phase.triggers or doubts:
-        return at_most(phase.name, subject, figure, expected, doubts=doubts, evidence=by_controller(phase))
+        evidence = by_controller(phase)
+        return at_most(phase.name, subject, figure, expected, doubts=doubts, excess=phase.under_way, evidence=evidence)
     short = count < expected * phase.triggers
     text = f"{subject} {shown(figure, '')} {'<' if short else '='} {expected:,}"
     if short:

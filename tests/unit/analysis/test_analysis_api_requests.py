@@ -126,6 +126,27 @@ def test_a_noops_writes_are_known_to_have_changed_their_objects_or_not() -> None
     assert (effects.writes, effects.without_effect) == (3, 2)
 
 
+def triggered(*changes: float, triggers: int = 1) -> str:
+    """Return what was under way when the first trigger came, at 2000 ms of a phase that ends at 5000."""
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.phase("p", 1000, 5000)
+    for number, at in enumerate(sorted(changes)):
+        sim.write(PODS, "a", at, verb="patch" if number else "create", fields={"status.n": number})
+    if triggers:
+        sim.add(rec.Mark(at=sim.at(2000), label="trigger", count=triggers))
+    return phase(sim).under_way
+
+
+def test_what_was_under_way_when_a_trigger_came_is_said_once_it_came_to_rest() -> None:
+    assert triggered(100, 1500, 2020, 2100).startswith("pods still changed ")
+    assert triggered(100, 2100) == ""
+    assert triggered(100, 500) == ""
+    assert triggered(1500, triggers=0) == ""
+    # What never ends is no end of earlier work.
+    assert triggered(*range(1100, 5000, 100)) == ""
+
+
 def test_without_a_trigger_or_a_log_no_effect_of_writes_is_known() -> None:
     sim = Simulation()
     sim.watch(PODS, 1)

@@ -60,6 +60,21 @@ def test_a_write_is_a_write_whatever_else_is_unknown() -> None:
         assert verdict(NoopWrites(), NoopRun(writes=1, **FAULTS[fault][0])).startswith("fail: ")
 
 
+def test_writes_after_a_trigger_that_came_too_early_are_in_doubt() -> None:
+    result = NoopRun(writes=1).result()
+    early = "pods still changed 9 ms before the trigger"
+    phases = [msgspec.structs.replace(one, under_way=early * (one.name == STEADY)) for one in result.phases]
+    run = Run(msgspec.structs.replace(result, phases=tuple(phases)))
+    for check, sound in (
+        (NoopWrites(), NoopWrites(max=1)),
+        (NoopReconciles(controller="podclique", per_trigger=1), NoopReconciles(controller="podclique", per_trigger=4)),
+        (NoopReconciles(max=1), NoopReconciles(max=5)),
+    ):
+        assert judge(check, run, source="marker").verdict == "inconclusive"
+        assert early in judge(check, run, source="marker").text
+        assert judge(sound, run, source="marker").verdict == "pass"
+
+
 def test_a_failure_names_rows_objects_and_reconciles(snapshot: SnapshotAssertion) -> None:
     found = judge(NoopWrites(max=2), Run(NoopRun(writes=12).result()), source="marker")
     assert (found.verdict, found.figure, found.bound, found.phase) == ("fail", 12, 2, STEADY)
