@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 import os
 import sys
 
-_IN_ASCII = {
-    "→": "->", "←": "<-", "↑": "^", "↓": "v", "×": "x", "·": "*", "…": "...", "–": "-", "—": "-", "−": "-", "µ": "u",
-    "μ": "u", "±": "+/-", "≤": "<=", "≥": ">=", "≈": "~", "≠": "!=", "Δ": "delta ", "κ": "kappa", "✓": "ok",
-    "━": "=", "─": "-", "│": "|", "┃": "|", "█": "#",
-}  # fmt: skip
-"""Replacements for characters of tables and messages that the terminal's encoding lacks."""
+from ..report.format import IN_ASCII
 
 
 def open_closed_streams() -> None:
@@ -31,18 +25,10 @@ def open_closed_streams() -> None:
 
 def write_any_character() -> None:
     """Make standard output and error accept every text, also where their encoding is ASCII, or a path is not text."""
-    codecs.register_error("grovescale", _in_ascii)
     for stream in (sys.stdout, sys.stderr):
         # An error handler that the user chose is kept (PYTHONIOENCODING=ascii:replace).
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape", "backslashreplace"):
-            stream.reconfigure(errors="grovescale")
-
-
-def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    part = error.object[error.start : error.end]
-    return "".join(_IN_ASCII.get(character, "?") for character in part), error.end
+            stream.reconfigure(errors=IN_ASCII)
 
 
 def say(text: str) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import math
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ..analysis.result import Scalar
+if TYPE_CHECKING:
+    from ..analysis.result import Scalar
 
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -15,6 +18,13 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~])")
 _FEW = 3
 """Numbers up to which a list is written out."""
 
+_IN_ASCII = {
+    "→": "->", "←": "<-", "↑": "^", "↓": "v", "×": "x", "·": "*", "…": "...", "–": "-", "—": "-", "−": "-", "µ": "u",
+    "μ": "u", "±": "+/-", "≤": "<=", "≥": ">=", "≈": "~", "≠": "!=", "Δ": "delta ", "κ": "kappa", "✓": "ok",
+    "━": "=", "─": "-", "│": "|", "┃": "|", "█": "#",
+}  # fmt: skip
+"""Replacements for characters of tables and messages that the terminal's encoding lacks."""
+
 NONE = "–"
 """Placeholder for a figure that was not measured or does not apply."""
 
@@ -22,6 +32,23 @@ NONE = "–"
 def plain(text: str) -> str:
     """Return text without control characters and escape sequences: names and messages are foreign text."""
     return _CONTROL.sub("", text.replace("\t", "    "))
+
+
+def encodable(text: str, encoding: str) -> str:
+    """Return text with replacements for the characters that an encoding lacks."""
+    return text.encode(encoding, IN_ASCII).decode(encoding)
+
+
+def _in_ascii(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    part = error.object[error.start : error.end]
+    return "".join(_IN_ASCII.get(character, "?") for character in part), error.end
+
+
+IN_ASCII = "grovescale"
+"""Error handler of encodings that replaces what they lack: ``text.encode("ascii", IN_ASCII)``."""
+codecs.register_error(IN_ASCII, _in_ascii)
 
 
 def escape(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from ..options import Settings
 from ..recording.journal import recordings_in, wait_closed
 from ..report import result_file, run_report
 from ..report.document import terminal_width
+from ..report.format import encodable
 from ..report.pull_request import annotations_of
 from ..storage import explained
 
@@ -136,6 +138,8 @@ class _Screen:
 
     def __init__(self, reporter: pytest.TerminalReporter | None) -> None:
         self._reporter = reporter
+        # pytest shows a text that its terminal lacks a character of without its line ends.
+        self._encoding = getattr(sys.__stdout__, "encoding", None) or "utf-8"
         self.width, self.color, self.verbosity = 80, False, 0
         self.root = ""
         """pytest's root as seen from the repository that a runner has checked out; empty without one."""
@@ -148,11 +152,11 @@ class _Screen:
 
     def line(self, text: str, **markup: bool) -> None:
         """Show lines."""
-        self._write(lambda reporter: reporter.write_line(text, **markup))
+        self._write(lambda reporter: reporter.write_line(encodable(text, self._encoding), **markup))
 
     def section(self, title: str) -> None:
         """Show a heading."""
-        self._write(lambda reporter: reporter.section(title))
+        self._write(lambda reporter: reporter.section(encodable(title, self._encoding)))
 
     def _write(self, write: Callable[[pytest.TerminalReporter], None]) -> None:
         try:

@@ -52,3 +52,10 @@ def test_three_figures_are_within_half_a_unit_of_the_third(value: float) -> None
 def test_nothing_that_a_terminal_obeys_is_left(text: str) -> None:
     assert not any(ord(letter) < 32 and letter != "\n" for letter in format.plain(text))
     assert "\x1b" not in format.plain(text)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"), [("ascii", "2 x AMD\n-> ? ?"), ("latin-1", "2 × AMD\n-> ? ?"), ("utf-8", "2 × AMD\n→ 日 ?")]
+)
+def test_lines_stay_lines_where_the_terminal_lacks_a_character(encoding: str, shown: str) -> None:
+    assert format.encodable("2 × AMD\n→ 日 \udc80", encoding) == shown
