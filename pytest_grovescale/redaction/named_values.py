@@ -33,7 +33,7 @@ _KEYS = words(
 """Words before ``key`` that make it a secret one; a work queue's or a cache's key is not secret."""
 _HARMLESS_LAST = words(
     """
-    age annotation audience audiences binding bucket cache class cleaner config configmap controller count dir
+    age annotation arn arns audience audiences binding bucket cache class cleaner config configmap controller count dir
     directory enabled endpoint error errors exists expected expiration expired expires expiry file filename files
     folder format found generation generator group handler id ids index informer issued issuer key keys kind label
     labels length limit lister location manager max metric min missing mount mounts name names namespace path

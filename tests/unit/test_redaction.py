@@ -221,6 +221,7 @@ def test_the_base64_of_a_key_without_its_frame_goes() -> None:
         'I0101 1 main.go:1] "Reconciling" secret="default/foo" key="ns/x"',
         "goroutine 1 [running]:\nmain.main()\n\t/src/token.go:12 +0x1d",
         "--token-file=/path",
+        "secret_arn=arn:aws:kms:eu-west-1:401928374655:alias/x9Kq2mPz",
         "--token-file /path",
         "--service-account-private-key-file=/x --tls-cert-file=/y",
         "--leader-elect=true --metrics-bind-address=:8080",

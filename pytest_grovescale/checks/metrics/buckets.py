@@ -15,6 +15,7 @@ from ...exposition.families import NativeHistogram, text
 from ..check import Outcome, at_most, first, share
 from ..run import Run
 from .families import Problem, Served, chosen, number
+from .help_texts import COUNTS
 from .target import TargetCheck
 from .units import unit_in
 
@@ -31,6 +32,9 @@ _MANY = 64
 """Buckets that no histogram needs: each is a series of each label set."""
 
 _DEFAULT_MS = (5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, math.inf)
+
+_FRACTIONS = 3
+"""Bounds between 0 and 1 that whole numbers have no use for."""
 
 _SHORT = re.compile(r"(?<![^_])(?:latency|request|response|rpc|http|grpc|query|lock|call|reconcile)(?:_\w+)?_seconds$")
 """Names of what takes milliseconds to minutes."""
@@ -171,7 +175,8 @@ def layout_of(family: Served, samples: Mapping[str, float]) -> Layout | None:
 
 def problems(families: Iterable[Served], samples: Mapping[str, float], native: Iterable[str] = ()) -> Iterator[Problem]:
     """Yield histograms whose buckets cannot be counted up, or of which one holds nearly all observations."""
-    exponential = set(native)
+    exponential, families = set(native), list(families)
+    texts = {family.name: family.family.help for family in families}
     for layout in _layouts(families, samples, ()):
         for fault in layout.faults:
             yield Problem(family=layout.family, rule="buckets", says=fault, fix="use a client library's histogram")
@@ -186,6 +191,10 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
         if len(layout.bounds) > _MANY:
             says = f"its {len(layout.bounds)} buckets are {len(layout.bounds) + 2} series for each label set"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="take fewer, or a native histogram")
+        if (fractions := _fractions(layout)) and COUNTS.match(texts[layout.family]) and unit_in(layout.family) is None:
+            says = f"it counts things, and {len(fractions)} of its bounds lie between 0 and 1, as {fractions[0]:g}"
+            fix_ = "give it whole bounds, up to the largest number that there may be"
+            yield Problem(family=layout.family, rule="buckets", says=says, fix=fix_)
         if layout.bounds == _DEFAULT_MS and unit_in(layout.family) == ("seconds", "seconds"):
             says = "its bounds are those that client libraries have for seconds, in milliseconds"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="observe seconds, with such bounds")
@@ -196,6 +205,13 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             )
         if layout.share_low > (ABOVE_MAX if math.isinf(layout.bounds[layout.fullest]) else SHARE_MAX):
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
+
+
+def _fractions(layout: Layout) -> list[float]:
+    """Return the bounds between 0 and 1 that separate nothing; none where they are few or an observation lies there."""
+    fractions = [bound for bound in layout.bounds if 0 < bound < 1]
+    inside = any(count for bound, count in zip(layout.bounds[1:], layout.counts[1:], strict=True) if 0 < bound < 1)
+    return fractions if len(fractions) >= _FRACTIONS and not inside else []
 
 
 def of_native(one: NativeHistogram) -> str | None:

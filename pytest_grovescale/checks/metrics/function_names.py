@@ -109,6 +109,9 @@ Functions = Mapping[tuple[str, ...], str]
 SPEAKING = frozenset({"function", "func", "fn", "function_name", "func_name", "caller", "callee", "callsite"})
 """Labels whose own name says that they hold functions."""
 
+_OF_OTHERS = frozenset({"statement", "query", "command", "rpc", "api", "procedure", "api_call", "request"})
+"""Labels of what another program is asked for: its commands and calls begin with a verb, too."""
+
 LEAST = 2
 """Values of a label that must look like functions: one may be a coincidence."""
 
@@ -181,6 +184,8 @@ def function_labels(families: Iterable[Served], known: Collection[tuple[str, ...
     for family in families:
         for label, values in sorted(family.own_labels().items()):
             match = _functions_among(label, values, known) if len(values) <= MOST else None
+            if match is not None and match[0] == "looks" and label.lower() in _OF_OTHERS:
+                continue
             if match is not None:
                 how, names = match
                 yield FunctionLabel(family.name, label, names, how, written(values[names[0]]))

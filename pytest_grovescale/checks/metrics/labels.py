@@ -16,7 +16,7 @@ from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
 from .series import none_served
-from .shapes import OF_INFOS, is_identifier, ports_of, shape_of
+from .shapes import OF_INFOS, is_identifier, peers_of, ports_of, shape_of
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
 from .units import ABBREVIATIONS, unit_in
 
@@ -56,6 +56,8 @@ _PLAIN = re.compile(r"[a-z]+(?:_[a-z]+)*")
 _CODED = re.compile(r"(?=\w*[A-Z])[A-Za-z]\w*", re.ASCII)
 """Words with capitals, as in code: no object has such a name."""
 
+_CLASS_NAME = re.compile(r"[a-z][A-Z]")
+
 _NUMBER = re.compile(r"(?:^|[^a-zA-Z])\d|\d$")
 """A number in a name; ``e2e`` is none."""
 
@@ -79,11 +81,12 @@ _AMOUNTS = frozenset(
     | {"attempts", "retry", "retries", "generation", "observed_generation", "revision", "line", "size"}
 )
 """Labels that hold what the value of a series is for: an amount that changes."""
-_AMOUNT = re.compile(r"-?\d+(?:\.\d+)?")
+_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?) ?(?:[KMGTP]i?B?|kB|B|%|m|[mµn]?s)?")
 _CHANGES = re.compile(
-    r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|(?:attempt|retry)_(?:number|no|count|index))$"
+    r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|(?:attempt|retry)_(?:number|no|count|index)"
+    r"|free|used|usage|utili[sz]ation|remaining|elapsed|lag|progress)$"
 )
-"""The end of the names of labels that number what happens to one object, one after the other."""
+"""The end of the names of labels that number what happens to one object, or say how much there is now."""
 _FEW_CHANGES = 2
 """A single number up to this one may be of a fixed list, as of generations of hardware."""
 
@@ -104,6 +107,9 @@ _OTHER_UNITS = frozenset({"core", "cores", "millicore", "millicores", "integer",
 _EVERYWHERE = 3
 """Families that must have a label before it is everywhere."""
 _VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)?(?:[-+].*)?|(?=.*\d)[0-9a-f]{7,40}")
+
+_OF_TARGETS = frozenset({"region", "datacenter", "dc", "env", "environment", "stage", "hostname"})
+"""Labels that say where a program runs."""
 
 _TARGET = ("job", "instance")
 """Labels that Prometheus gives each target: https://prometheus.io/docs/concepts/jobs_instances/."""
@@ -193,7 +199,7 @@ def _everywhere(families: Iterable[Served]) -> Iterator[Problem]:
             ((value, one),) = values.items()
             says = f"all {len(own)} families have {label}={value!r} on each series, which says nothing of one"
             fix = f"take the label {label} away: a family …_info can have it once, or the scrape configuration adds it"
-            hint = _VERSION.fullmatch(value) is None
+            hint = _VERSION.fullmatch(value) is None and label.lower() not in _OF_TARGETS
             yield Problem(family=own[0].name, rule="label-sets", says=says, series=written(one), fix=fix, hint=hint)
 
 
@@ -212,7 +218,7 @@ def _reserved(family: Served, label: str, one: Series) -> Iterator[Problem]:
 
 def _secret(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
     for value, one in values.items():
-        if REDACTED in value:
+        if REDACTED in value and not value.startswith("arn:"):  # in it stands ``secret:``, and then a name
             says = f"a value of {label} looks like a credential, and everyone who can scrape can read it"
             fix = f"take the label {label} away, and change the credential"
             yield Problem(family=family.name, rule="credential", says=says, series=written(one), fix=fix)
@@ -305,6 +311,8 @@ def _of_label(
     shape = None if fact or _routes(label, values) else shape_of(values)
     if shape is None and _OF_PEERS.fullmatch(label):
         shape = ports_of(values)
+    if shape is None and not family.name.endswith("_info"):
+        shape = peers_of(label, values)
     if shape is not None and shape[0] in OF_INFOS and family.name.endswith("_info"):
         shape = None  # what versions belong into
     certain = label.lower() not in _OF_ANYTHING or len(values) > _MOST_WORDS or any(map(is_identifier, values))
@@ -329,11 +337,12 @@ def _of_label(
 
 def _is_amount(label: str, values: Collection[str]) -> bool:
     """Return whether the values of a label are amounts, by its name and by what they are."""
-    if not all(map(_AMOUNT.fullmatch, values)):
+    amounts = [_AMOUNT.fullmatch(value) for value in values]
+    if not all(amounts):
         return False
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label).lower()
     if _CHANGES.search(name):
-        return len(values) > 1 or any(float(value) > _FEW_CHANGES for value in values)
+        return len(values) > 1 or any(float(amount[1]) > _FEW_CHANGES for amount in amounts if amount)
     return len(values) > 1 and name in _AMOUNTS
 
 
@@ -359,11 +368,14 @@ def _listed(family: Served, label: str, values: Collection[str]) -> bool:
 def _are_functions(values: Collection[str]) -> bool:
     """Return whether values are names of a program's parts, most of three words or more with underscores.
 
-    No object of Kubernetes has an underscore in its name, and what people name seldom has two.
+    No object of Kubernetes has an underscore in its name, and what people name seldom has two. Beside them may be names
+    of classes, with a capital amid each.
     """
     if any(map(_NUMBER.search, values)):
         return False
-    return 2 * sum(value.strip("_").count("_") > 1 for value in values) > len(values)
+    functions = sum(value.strip("_").count("_") > 1 for value in values)
+    classes = sum(_CLASS_NAME.search(value) is not None for value in values)
+    return 2 * functions > len(values) or 4 * (functions + classes) > 3 * len(values)
 
 
 def _are_code(values: Collection[str]) -> bool:

@@ -16,7 +16,19 @@ from ...exposition.body import Limits
 from ...exposition.families import Exposition, parse
 from ...exposition.families import text as series_text
 from ...exposition.reader import Format, Reader, format_of
-from . import buckets, builtin_duplicates, function_names, labels, layout, names, relations, series, values
+from . import (
+    buckets,
+    builtin_duplicates,
+    dimensions,
+    distributions,
+    function_names,
+    labels,
+    layout,
+    names,
+    relations,
+    series,
+    values,
+)
 from .families import Problem, Rule, Served, served
 
 MOST_LINES = 20
@@ -112,6 +124,7 @@ def _problems(
     yield from series.problems(every, rules.max_series, rules.max_series_family, most_sets=rules.max_combinations)
     yield from names.problems(own, known, surface.samples)
     yield from labels.problems(every, forbidden=rules.forbidden)
+    yield from dimensions.problems(every)
     yield from builtin_duplicates.problems(surface, every, own, now_s=now_s)
     yield from function_names.problems(own)
     yield from buckets.problems(own, surface.samples, surface.native)
@@ -328,7 +341,7 @@ def _with_totals(exposition: Exposition, texts: Sequence[tuple[int, str]]) -> tu
 def _native(exposition: Exposition) -> Iterator[Problem]:
     """Yield families with a native histogram that Prometheus refuses or that contradicts itself, the first of each."""
     said: set[str] = set()
-    sums = ((one, wrong) for one, native in exposition.native.items() for wrong in values.of_native(native))
+    sums = ((one, wrong) for one, native in exposition.native.items() for wrong in distributions.of_native(native))
     for one, (says, fix) in chain(refusals.of_native(exposition.native), sums):
         family = parse(one).name
         if family not in said:

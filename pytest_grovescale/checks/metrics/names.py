@@ -16,7 +16,9 @@ from ...errors import NotMeasuredError
 from ...exposition.families import CLASSIC_NAME, MetricType
 from ..check import Outcome, at_most, first
 from ..run import Run
+from . import help_texts
 from .families import Problem, Rule, Served, line, own, written
+from .help_texts import COUNTS
 from .target import OwnFamiliesCheck, unread
 from .units import ABBREVIATIONS, unit_in
 
@@ -33,44 +35,11 @@ _SETTING = re.compile(
 )
 """Words of a rate that someone set, and that no query computes."""
 
-_LONG = {
-    "ms": "milliseconds",
-    "us": "microseconds",
-    "µs": "microseconds",
-    "ns": "nanoseconds",
-    "kb": "kilobytes",
-    "mb": "megabytes",
-    "gb": "gigabytes",
-    "percentage": "percent",
-    "kib": "kibibytes",
-    "mib": "mebibytes",
-    "gib": "gibibytes",
-}
-_UNIT_IN_HELP = re.compile(
-    r"(?:\bin |\bunit: ?|[(\[])((?:milli|micro|nano)?seconds|minutes|hours|days|(?:kilo|mega|giga|kibi|mebi|gibi)?bytes"
-    r"|percent(?:age)?|[mun]s|µs|[KMG]i?B)(?=[\s.,;)\]]|$)",
-    re.IGNORECASE,
-)
-"""A unit that a help text says: "in milliseconds", "(MiB)"."""
-
-_PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+", re.IGNORECASE)
-_NUMBERED_WORDS = re.compile(r"\b0 ?[=:] ?\w+.*\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+", re.DOTALL)
-"""Numbers that stand for words in a help text: 0=pending, 1=running, 2=failed."""
-
 _OF_SCRAPES = re.compile(
     r"up|ALERTS(?:_FOR_STATE)?|scrape_(?:duration_seconds|samples_scraped|samples_post_metric_relabeling|series_added"
     r"|timeout_seconds|sample_limit|body_size_bytes)"
 )
 """Series that Prometheus writes itself: https://prometheus.io/docs/concepts/jobs_instances/."""
-
-_NOW = re.compile(
-    r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
-)
-_SO_FAR = re.compile(
-    r"\b(?:cumulative (?:number|count)|(?:number|count) of (?!\w*(?:seconds|minutes|hours|days)\b).*"
-    r"\b(?:since (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?|so far|ever)\b)",
-    re.IGNORECASE,
-)
 
 _AGE = re.compile(r"_(?:age|ago)(?=_|$)|_since_")
 """Words of a gauge that ages by itself."""
@@ -104,9 +73,6 @@ _LABELS: dict[str, tuple[MetricType, ...]] = {"le": ("histogram", "gaugehistogra
 
 _PROPOSED = re.compile(r"(?<=\bname it )[a-zA-Z_:][a-zA-Z0-9_:]*(?=[:,]|$)|(?<=, as )[a-zA-Z_:][a-zA-Z0-9_:]*$")
 """The name that a fix proposes, whatever the fix says besides."""
-
-COUNTS = re.compile(r"(?:\[\w+\] )?(?:the )?(?:total |current )?(?:number|count) of\b", re.IGNORECASE)
-"""How a help text begins that says: what it measures are things, and no unit."""
 
 _WHEN = re.compile(r"_(?:timestamp|at|time|date|epoch|unix|unixtime|since)$")
 """The end of a name that promises a point in time; all but the first may be something else."""
@@ -213,17 +179,20 @@ def _is_time(each: float, value: float) -> bool:
 
 
 def _help(family: Served) -> Iterator[Problem]:
-    if not family.family.help.strip() or _PLACEHOLDER.fullmatch(family.family.help.strip()):
+    if help_texts.is_none(family.family.help):
         yield _problem(family, "help", "it has no help text", "say in one sentence what is counted or measured")
     elif _words(family.family.help) == _words(family.name):
         yield _problem(
             family, "help", "its help text is its name once more", "say what is counted or measured, and when"
         )
-    elif (said := _UNIT_IN_HELP.search(family.family.help)) is not None:
-        unit, of_help = unit_in(family.name), _LONG.get(said[1].lower(), said[1].lower())
+    elif (said := help_texts.unit_of(family.family.help)) is not None:
+        unit, (word, of_help) = unit_in(family.name), said
         if unit is not None and unit.word != of_help:
-            says = f"its help text says {said[1]}, and its name {unit.word}"
+            says = f"its help text says {word}, and its name {unit.word}"
             yield _problem(family, "help", says, "say the unit in which it is, the same in both")
+    elif (ways := help_texts.opposite_of(family.name, family.family.help)) is not None:
+        says = f"its name says {ways[0]}, and its help text {ways[1]}"
+        yield _problem(family, "help", says, "say in both what is counted")
 
 
 def _kind(family: Served) -> Iterator[Problem]:
@@ -232,10 +201,10 @@ def _kind(family: Served) -> Iterator[Problem]:
     if _is_info_of_another_type(family):
         says = f"an info is a gauge that is 1, and this is a {family.family.type}"
         yield _problem(family, "type", says, "make it a gauge")
-    elif family.family.type == "counter" and _NOW.match(text):
+    elif family.family.type == "counter" and help_texts.says_now(text):
         says = "its help text says that it goes up and down, and this is a counter"
         yield _problem(family, "type", says, "make it a gauge, without _total")
-    elif family.family.type == "gauge" and _SO_FAR.search(text):
+    elif family.family.type == "gauge" and help_texts.says_so_far(text, family.name):
         says = "its help text says that it only goes up, and this is a gauge"
         yield _problem(family, "type", says, f"make it a counter, {_as_counter(family.name)}")
 
@@ -261,6 +230,16 @@ def _unit(family: Served) -> Iterator[Problem]:
     elif unit is None and family.family.type != "unknown" and name.removesuffix("_total").endswith(_DURATIONS):
         fix = f"expose seconds, as {name.removesuffix('_total')}_seconds{'_total' * name.endswith('_total')}"
         yield _problem(family, "unit", "its name promises a duration, and no unit", fix)
+    elif (
+        unit is None
+        and (said := help_texts.unit_of(family.family.help)) is not None
+        and not COUNTS.match(family.family.help)
+    ):
+        of_help = unit_in(said[1])
+        if of_help is not None and of_help.word != of_help.base:
+            stem, total = name.removesuffix("_total"), "_total" * name.endswith("_total")
+            fix = f"expose {of_help.base}, as {stem}_{of_help.base}{total}"
+            yield _problem(family, "unit", f"its help text says {said[0]}, and its name no unit", fix)
     stated = family.family.unit
     if stated and not name.removesuffix("_total").endswith(f"_{stated}"):
         yield _problem(family, "unit", f"its unit is {stated}, and its name does not end so", f"name it …_{stated}")
@@ -283,7 +262,7 @@ def _derived(family: Served) -> Iterator[Problem]:
 
 
 def _words_as_numbers(family: Served) -> Iterator[Problem]:
-    if family.family.type == "gauge" and _NUMBERED_WORDS.search(family.family.help):
+    if family.family.type == "gauge" and help_texts.numbers_words(family.family.help):
         fix = "expose a series for each state, 1 for the one that holds and 0 for the others"
         yield _problem(family, "derived", "its numbers stand for words, which no query can add up or compare", fix)
 

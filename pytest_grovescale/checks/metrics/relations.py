@@ -77,6 +77,12 @@ _PAIRS = (
         "it is {less}, and {more} is {whole}",
         before=_BEFORE,
     ),
+    _pair(
+        "counter",
+        r"succee?ded|success(?:es|ful|fully)?",
+        "completed|finished|done|processed|ended",
+        "it counts some of {more}, and is {less} where that is {whole}",
+    ),
     _pair("counter", "hits?|miss(?:es)?", _ASKED, "it is {less}, and {more} is {whole}"),
     _pair("gauge", "", "limit|max|maximum|capacity", "it is {less}, and {more} is {whole}"),
     _pair("gauge", _NOW, _MOST, "it is {less}, and {more} is {whole}"),
@@ -126,6 +132,12 @@ _APART = 0.1
 
 _SOME = 2.0
 """What two such numbers are apart by at least."""
+
+_SPAN = re.compile(r"\d+ ?(?:s|sec|m|min|h|hours?|d|days?|w|weeks?|mo|months?|y|years?)", re.IGNORECASE)
+"""Values of a label for the time over which something is counted."""
+
+_WELL = re.compile(r"succe(?:ss|ssful|eded)|completed?|ok", re.IGNORECASE)
+"""Values of a label that say that something ended well."""
 
 _UNDER_WAY = 10.0
 """How many may have been counted when they began, and be observed when they end."""
@@ -241,12 +253,21 @@ def _singular(word: str) -> str:
 
 
 def _sums(family: Served, labels: Sequence[str], samples: Mapping[str, float], suffix: str = "") -> Sums:
-    """Return the sum of a family's series for each combination of the labels' values."""
-    sums: Sums = defaultdict(float)
+    """Return the sum of a family's series for each combination of the labels' values.
+
+    What is counted over several spans of time, as of a day and of a week, is in each of them: the largest counts.
+    """
+    spans = [label for label, values in family.labels().items() if label not in labels and all(map(_is_span, values))]
+    by_span: dict[_Key, Sums] = defaultdict(lambda: defaultdict(float))
     for one in family.series:
         if one.name == family.name + suffix:
-            sums[tuple(one.labels.get(label, "") for label in labels)] += samples.get(written(one), math.nan)
-    return dict(sums)
+            key, span = (tuple(one.labels.get(label, "") for label in some) for some in (labels, spans))
+            by_span[key][span] += samples.get(written(one), math.nan)
+    return {key: max(sums.values()) for key, sums in by_span.items()}
+
+
+def _is_span(value: str) -> bool:
+    return _SPAN.fullmatch(value) is not None
 
 
 def _shared(some: Served, other: Served) -> list[str]:
@@ -319,13 +340,22 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
             fewer = key in sums and count < sums[key]
             if key not in sums or not _are_apart(count, sums[key], _UNDER_WAY if fewer else _SOME):
                 continue
-            if fewer and (split or others):
+            if fewer and (split or others) and not count < _sure(counter, labels, key, samples) * (1 - _APART):
                 continue
             says = f"it has observed {count:g}, and {counter.name} has counted {sums[key]:g}"
             example = _example(family, labels, key)
             fix = "observe each that is counted, or name them for what they are"
             yield Problem(family=family.name, rule="inconsistent", says=says, series=example, fix=fix)
             break
+
+
+def _sure(counter: Served, labels: Sequence[str], key: _Key, samples: Mapping[str, float]) -> float:
+    """Return how many of what a counter has counted ended well by the label that splits it, and so took their time."""
+    split = sorted(counter.labels().keys() - {*labels})
+    if len(split) != 1:
+        return 0.0
+    sums = _sums(counter, [*labels, *split], samples)
+    return sum(value for (*rest, end), value in sums.items() if tuple(rest) == key and _WELL.fullmatch(end))
 
 
 def _are_apart(some: float, others: float, at_least: float) -> bool:

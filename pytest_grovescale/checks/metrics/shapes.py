@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _SHAPES = {
     "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
@@ -20,15 +20,24 @@ _SHAPES = {
     ),
     "a date": re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}"),
     "a duration": re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+\.\d{3,}(?:s|ms|µs|us)"),
+    "a name with a time": re.compile(
+        r"(?!v?\d)[^\s:]*[-_.](?:19|20)\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])[-_.t]?"
+        r"(?:[01]\d|2[0-3])(?:[-_:]?[0-5]\d){1,2}z?",
+        re.IGNORECASE,
+    ),
     "a machine's name": re.compile(
         r"ip-\d{1,3}(?:-\d{1,3}){3}(?:[.:].*)?|[a-z][a-z0-9-]*-(?:[0-9a-f]{8}-[a-z0-9]{4}|vmss[0-9a-z]{6})"
     ),
     "a hash": re.compile(r"(?:sha\d+:)?(?=.*\d)(?=.*[a-f])[0-9a-f]{32,}", re.IGNORECASE),
     "an image's digest": re.compile(r"\S+@sha256:[0-9a-f]{8,}"),
+    "a serial number or a fingerprint": re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){7,}", re.IGNORECASE),
     "an address": re.compile(
         r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?"
         r"|\[?(?=.*[0-9a-f]:)(?=(?:.*:){2})[0-9a-f:]{3,45}\]?(?:%\w+)?(?::\d+)?",
         re.IGNORECASE,
+    ),
+    "addresses of two ends": re.compile(
+        r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\s?\W{1,3}\s?(?:to )?\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:\W.*)?"
     ),
     "a pointer": re.compile(r"0x[0-9a-f]{6,16}", re.IGNORECASE),
     "a URL with a number or a query": re.compile(
@@ -139,6 +148,27 @@ def ports_of(values: Iterable[str]) -> tuple[str, str] | None:
     """Return that values are ports of those who connect, and one of them; None where they are not."""
     passing = [value for value in values if value.isdecimal() and _PASSING[0] <= int(value) <= _PASSING[1]]
     return ("a port of who connects", passing[0]) if len(passing) > 1 else None
+
+
+_HOST = re.compile(r"(?:[a-z0-9_*-]+\.){2,}[a-z]{2,}\.?", re.IGNORECASE)
+_OF_HOSTS = re.compile(
+    r"(?:.*_)?(?:(?:v|virtual_?)?host(?:_?names?)?|domain(?:_name)?|fqdn|dns_?name|record|sni|server_?name|site)",
+    re.IGNORECASE,
+)
+_MANY_HOSTS = 8
+"""Servers that a program was given are fewer."""
+_CARD = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.IGNORECASE)
+_MANY_CARDS = 4
+"""A machine's own are fewer, or facts of an info."""
+
+
+def peers_of(label: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return that many values are hosts or network cards of others, and one of them; None where they are not."""
+    hosts = [value for value in values if _HOST.fullmatch(value)] if _OF_HOSTS.fullmatch(label) else []
+    if len(hosts) >= _MANY_HOSTS and 2 * len(hosts) >= len(values):
+        return "a host's name", hosts[0]
+    cards = [value for value in values if _CARD.fullmatch(value)]
+    return ("a network card's address", cards[0]) if len(cards) >= _MANY_CARDS else None
 
 
 def is_identifier(value: str) -> bool:

@@ -1,8 +1,6 @@
 """Values of one response that contradict themselves, their type or their name.
 
-Histograms and summaries: https://prometheus.io/docs/concepts/metric_types/ and the OpenMetrics specification (counts
-are whole numbers that only grow, the +Inf bucket is the count, a sum lies between what the buckets allow). Counters
-never fall below zero. Ratios, infos and times as https://prometheus.io/docs/practices/naming/ names them.
+Counters never fall below zero. Ratios, infos and times as https://prometheus.io/docs/practices/naming/ names them.
 """
 
 from __future__ import annotations
@@ -11,22 +9,13 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 
-from ...exposition.families import NativeHistogram, Series
-from .families import Problem, Rule, Served, number, written
-from .names import COUNTS
+from ...exposition.families import Series
+from . import distributions
+from .distributions import DURATION, LONGEST_S, LabelSet
+from .families import Problem, Rule, Served, written
+from .help_texts import COUNTS
 from .units import unit_in
-
-LabelSet = tuple[tuple[str, str], ...]
-
-_SLACK = 1e-6
-"""Of a sum, relative: floating-point additions."""
-
-_EXPONENTIAL = range(-4, 9)
-"""Schemas of native histograms whose buckets grow by a factor."""
-
-_LARGEST_EXPONENT = 1024
 
 _PERCENT = 2.0
 """A ratio from here on is taken for percent: an overcommitment may be somewhat above 1."""
@@ -37,19 +26,20 @@ LATEST_S = 4.1e9
 FIRST_S = 1e9
 """September 2001: a time before it is a duration, or in another unit."""
 
-_LONGEST_S = 3.2e7
-"""A year: what takes longer is in milliseconds or less."""
-
-_DURATION = re.compile(
-    r"(?:duration|latency|elapsed|delay|wait(?:ing)?|response|processing|request|reconcile)(?:_time)?_seconds$"
-)
-"""The end of the name of what something took."""
-
 _SPAN = re.compile(r"_(?:age|ago|uptime|lag|ttl|remaining|left|interval|timeout|backoff|staleness)(?:_\w+)?_seconds$")
 """The name of a time from one moment to another, which may well be longer than a year."""
 
 _SHARE = re.compile(r"(?:hits?|miss(?:es)?|success(?:ful)?|errors?|failures?|availability)_ratio$")
 """The end of the name of a part of a whole, which is never more than that."""
+
+_A_MOMENT = re.compile(
+    r"_(?:\w*time|\w*stamp|\w*expir\w*|created|creation|date|deadline|at|epoch|clock|now|since)(?=_)"
+)
+"""Words of a name in seconds that say: since 1970."""
+
+_BUILD = re.compile(r"_(?:build|version)_info$")
+_OF_BUILD = re.compile(r"version|revision|commit|branch|tag|build|date|sha|dirty|tree|modified", re.IGNORECASE)
+"""Parts of the names of labels that say which build it is."""
 
 _THINGS = re.compile(
     r"(?:pods|nodes|replicas|objects|connections|threads|workers|items|entries|secrets|files|keys|resources|clients"
@@ -138,9 +128,9 @@ def problems(
     for family in families:
         match family.family.type:
             case "histogram" if family.name not in exponential:
-                yield from _first(family, "inconsistent", _histogram(family, samples))
+                yield from _first(family, "inconsistent", distributions.histogram(family, samples))
             case "summary":
-                yield from _first(family, "inconsistent", _summary(family, samples))
+                yield from _first(family, "inconsistent", distributions.summary(family, samples))
             case "counter":
                 yield from _first(family, "value", _counter(family, samples))
                 yield from _first(family, "value", _sums(family, samples))
@@ -148,6 +138,7 @@ def problems(
                 yield from _first(family, "value", _gauge(family, samples, now_s or LATEST_S))
                 yield from _first(family, "value", _sums(family, samples))
                 yield from _first(family, "value", _states(family, samples))
+                yield from _first(family, "value", _builds(family))
             case "stateset":
                 yield from _first(family, "value", _states(family, samples))
             case _:
@@ -161,181 +152,6 @@ def _first(family: Served, rule: Rule, faults: Iterable[tuple[str, str, str]]) -
         if fix not in said:
             said.add(fix)
             yield Problem(family=family.name, rule=rule, says=says, series=series, fix=fix)
-
-
-def _by_labels(family: Served, suffix: str, without: str = "") -> dict[LabelSet, list[Series]]:
-    found: dict[LabelSet, list[Series]] = defaultdict(list)
-    for one in family.series:
-        if one.name == family.name + suffix and (not without or without in one.labels):
-            found[tuple(sorted((key, value) for key, value in one.labels.items() if key != without))].append(one)
-    return found
-
-
-def _without(family: Served, suffix: str, label: str, fix: str) -> Iterator[tuple[str, str, str]]:
-    """Yield a sample without the label by which its type has several samples."""
-    for one in family.series:
-        if one.name == family.name + suffix and label not in one.labels:
-            yield f"a sample of a {family.family.type} has no {label}", written(one), fix
-
-
-def _single(series: list[Series] | None, samples: Mapping[str, float]) -> float | None:
-    return samples.get(written(series[0])) if series else None
-
-
-_CLIENT = "use a client library's histogram, and register each metric once"
-
-
-def _histogram(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
-    buckets = _by_labels(family, "_bucket", "le")
-    sums, counts = _by_labels(family, "_sum"), _by_labels(family, "_count")
-    layouts: dict[tuple[str, ...], Series] = {}
-    yield from _without(family, "_bucket", "le", _CLIENT)
-    for labels in {**buckets, **counts, **sums}:
-        some = (buckets.get(labels) or counts.get(labels) or sums[labels])[0]
-        example = written(some)
-        own = buckets.get(labels, [])
-        count, total = _single(counts.get(labels), samples), _single(sums.get(labels), samples)
-        if not own:
-            yield "a label set has a count or a sum and no buckets", example, _CLIENT
-            continue
-        layouts.setdefault(tuple(sorted(one.labels["le"] for one in own if "le" in one.labels)), some)
-        missing = [part for part, value in (("_sum", total), ("_count", count)) if value is None]
-        if missing:
-            # With buckets below zero a sum could fall, and clients leave both out.
-            if all(number(one.labels["le"]) >= 0 for one in own):
-                yield f"a label set has no {' and no '.join(missing)}", example, _CLIENT
-            continue
-        assert count is not None  # not missing
-        assert total is not None
-        yield from _of_label_set(own, count, total, samples)
-    if len(layouts) > 1:
-        yield (
-            f"its label sets have {len(layouts)} different layouts of buckets, which no query can add up",
-            written(list(layouts.values())[1]),
-            "give all label sets the same buckets",
-        )
-
-
-def _of_label_set(
-    own: list[Series], count: float, total: float, samples: Mapping[str, float]
-) -> Iterator[tuple[str, str, str]]:
-    example = written(own[0])
-    by_bound: dict[float, float] = {}
-    for one in own:
-        bound = number(one.labels.get("le", ""))
-        if math.isnan(bound):
-            return  # `buckets` says so
-        if bound in by_bound:
-            yield f"the bucket of le {bound:g} is there twice, written differently", written(one), _CLIENT
-            return
-        by_bound[bound] = samples.get(written(one), math.nan)
-    values = [*by_bound.values(), count]
-    if any(not math.isfinite(value) or value < 0 or value != int(value) for value in values):
-        yield "a count of observations is no whole number from 0 on", example, _CLIENT
-        return
-    top = by_bound.get(math.inf)
-    if top is None or any(after < before for before, after in pairwise(by_bound[b] for b in sorted(by_bound))):
-        return  # `buckets` says so
-    if top != count:
-        yield f"its count is {count:g}, and its +Inf bucket holds {top:g}", example, _CLIENT
-    if math.isnan(total) or math.isinf(total):
-        yield f"its sum is {total:g}", example, "observe finite values only"
-    elif total < 0 and own and min(by_bound) >= 0 and unit_in(own[0].name) is not None:
-        yield f"its sum is {total:g}, and no duration or size is below zero", example, _CLIENT
-    elif count == 0 and total != 0:
-        yield f"its sum is {total:g} without an observation", example, _CLIENT
-    elif count:
-        yield from _sum_fits(sorted(by_bound.items()), count, total, example)
-
-
-def of_native(one: NativeHistogram) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the sum of a native histogram, and how to mend it.
-
-    Buckets as in https://prometheus.io/docs/specs/native_histograms/#bucket-boundaries-and-schemas. Of negative
-    observations and of bounds of its own nothing is said.
-    """
-    total = float(one.sum)
-    if one.negative or one.schema not in _EXPONENTIAL or not math.isfinite(total):
-        return
-    buckets = [(max(one.zero_threshold, math.ulp(0.0)), one.zero_count)]
-    for index, count in sorted(one.positive.items()):
-        below = buckets[-1][1]
-        low, high = (_bound(step, one.schema) for step in (index - 1, index))
-        buckets += [(low, below), (high, below + count)]
-    yield from ((says, fix) for says, _, fix in _sum_fits(buckets, one.count, total, ""))
-
-
-def _bound(index: int, schema: int) -> float:
-    """Return the upper bound of an exponential bucket; ∞ where it is larger than a number can be."""
-    exponent = index * 2.0**-schema
-    return 2.0**exponent if exponent < _LARGEST_EXPONENT else math.inf
-
-
-def _sum_fits(
-    buckets: list[tuple[float, float]], count: float, total: float, example: str
-) -> Iterator[tuple[str, str, str]]:
-    """Yield that a sum is not one that observations in these buckets can have: mostly it is in another unit."""
-    least = most = 0.0
-    below, floor = 0.0, 0.0 if buckets[0][0] > 0 else -math.inf
-    for bound, up_to in buckets:
-        inside = up_to - below
-        if inside:
-            least += inside * floor
-            most += inside * bound
-        below, floor = up_to, bound
-    slack = _SLACK * max(1.0, abs(total))
-    if total < least - slack or total > most + slack:
-        allowed = f"from {least:.3g}" + (f" to {most:.3g}" if math.isfinite(most) else " on")
-        yield (
-            f"its sum is {total:.6g}, and {count:,.0f} observations in these buckets add up to something {allowed}",
-            example,
-            "observe in the unit of the buckets",
-        )
-
-
-def _summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
-    quantiles = _by_labels(family, "", "quantile")
-    counts, sums = _by_labels(family, "_count"), _by_labels(family, "_sum")
-    fix = "use a client library's summary, or a histogram"
-    yield from _without(family, "", "quantile", fix)
-    layouts: dict[tuple[str, ...], str] = {}
-    for labels in {**quantiles, **counts, **sums}:
-        example = written((quantiles.get(labels) or counts.get(labels) or sums[labels])[0])
-        for part, there in (("_sum", sums), ("_count", counts)):
-            if labels not in there:
-                yield f"a label set has no {part}", example, fix
-        count = _single(counts.get(labels), samples)
-        if count is not None and (not math.isfinite(count) or count < 0 or count != int(count)):
-            yield "its count is no whole number from 0 on", example, fix
-        total = _single(sums.get(labels), samples)
-        if count == 0 and total:
-            yield f"its sum is {total:g} without an observation", example, fix
-        if total is not None and math.isfinite(total) and total < 0 and unit_in(family.name) is not None:
-            yield f"its sum is {total:g}, and no duration or size is below zero", example, fix
-        if count and total is not None and _DURATION.search(family.name) and total / count > _LONGEST_S:
-            yield f"its mean of {total / count:.4g} s is longer than a year", example, "observe seconds"
-        layouts.setdefault(tuple(sorted(one.labels.get("quantile", "") for one in quantiles.get(labels, []))), example)
-        points: list[tuple[float, float]] = []
-        for one in quantiles.get(labels, []):
-            quantile = number(one.labels.get("quantile", ""))
-            if not 0 <= quantile <= 1:
-                yield f"the quantile {one.labels.get('quantile', '')!r} is no number from 0 to 1", written(one), fix
-                continue
-            points.append((quantile, samples.get(written(one), math.nan)))
-        known = [(quantile, value) for quantile, value in sorted(points) if not math.isnan(value)]
-        for (low, below), (high, above) in pairwise(known):
-            if above < below:
-                yield f"its quantile {high:g} is {above:g}, below {below:g} of quantile {low:g}", example, fix
-                break
-        if known and total is not None and unit_in(family.name) is not None and known[-1][1] > total * (1 + _SLACK):
-            yield (
-                f"its quantile is {known[-1][1]:g}, more than {total:g}, the sum of all",
-                example,
-                "observe in one unit",
-            )
-    if len(layouts) > 1:
-        says = f"its label sets have {len(layouts)} different lists of quantiles"
-        yield says, list(layouts.values())[1], "give all label sets the same quantiles"
 
 
 def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
@@ -393,10 +209,10 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
         elif abs(value) >= _NO_TIME_S:
             continue  # stands for none
-        elif _DURATION.search(name) and not (0 <= value <= _LONGEST_S or (value >= FIRST_S and _PAST.search(name))):
+        elif DURATION.search(name) and not (0 <= value <= LONGEST_S or (value >= FIRST_S and _PAST.search(name))):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
-        elif _SPAN.search(name) and value >= FIRST_S:
+        elif value >= FIRST_S and (_SPAN.search(name) or (name.endswith("_seconds") and _is_a_moment(name, value))):
             says = f"{value:.4g} s are more than thirty years: it is a time since 1970"
             yield says, example, "subtract it from the time now, or name it …_timestamp_seconds"
         elif _PAST.search(name) and now_s + _DAY_S < value < LATEST_S:
@@ -420,6 +236,26 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
 
 
+def _is_a_moment(name: str, value: float) -> bool:
+    """Return whether seconds under a name that says no point in time are nevertheless one."""
+    return value <= LATEST_S and _MOMENT.search(name) is not None and not _A_MOMENT.search(name)
+
+
+def _builds(family: Served) -> Iterator[tuple[str, str, str]]:
+    """Yield a second build of one process: series that differ in nothing but which build it is."""
+    if not _BUILD.search(family.name) or len(family.series) < 2:
+        return
+    first, *others = family.series
+    for other in others:
+        differ = [
+            label for label in {**first.labels, **other.labels} if first.labels.get(label) != other.labels.get(label)
+        ]
+        if all(map(_OF_BUILD.search, differ)):
+            says = f"it says {len(family.series)} builds of one process, and a query that joins it finds several"
+            yield says, written(other), "set it once, with the build that runs"
+            return
+
+
 def _is_a_number_of(family: Served) -> bool:
     """Return whether a help text says that there are whole ones of what a gauge counts."""
     text = family.family.help
@@ -438,6 +274,8 @@ def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
     """Yield what is in several states at once: series that are 1 or 0, one for each value of a label."""
     stateset = family.family.type == "stateset"
     label = family.name if stateset else family.name.rpartition("_")[2]
+    if label in ("condition", "conditions"):
+        label = "status"  # of which a condition of Kubernetes has one
     if not stateset and (label not in _EXCLUSIVE or _OTHER_NUMBERS.search(family.family.help.lower())):
         return
     groups: dict[LabelSet, list[tuple[Series, float]]] = defaultdict(list)

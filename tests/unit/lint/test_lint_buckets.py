@@ -89,3 +89,18 @@ def test_bounds_of_hours_are_milliseconds_where_it_is_short(name: str, wrong: bo
     lines += [f"{name}_sum 55000", f"{name}_count 55"]
     text = "\n".join([f"# HELP {name} Help.", f"# TYPE {name} histogram", *lines, ""])
     assert rules(text) == ["buckets"] * wrong
+
+
+@pytest.mark.parametrize(
+    ("help", "fractions", "wrong"),
+    [
+        ("Number of pods of a gang.", ("0.1", "0.25", "0.5"), True),
+        ("Number of pods of a gang.", ("0.5",), False),
+        ("Time that a gang takes.", ("0.1", "0.25", "0.5"), False),
+    ],
+)
+def test_whole_numbers_have_whole_bounds(help: str, fractions: tuple[str, ...], wrong: bool) -> None:
+    counts = dict.fromkeys(fractions, 0) | {"1": 4, "4": 9, "+Inf": 14}
+    lines = "".join(f'x_gang_pods_bucket{{le="{bound}"}} {count}\n' for bound, count in counts.items())
+    text = f"# HELP x_gang_pods {help}\n# TYPE x_gang_pods histogram\n{lines}x_gang_pods_sum 63\nx_gang_pods_count 14\n"
+    assert rules(text) == ["buckets"] * wrong

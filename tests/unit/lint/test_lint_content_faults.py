@@ -3,7 +3,7 @@
 ``tests/data/lint/content_faults.diff`` has 55 as differences, written down before the rules were looked at: ``-`` is a
 line of the endpoint with the fault, ``+`` one of its twin. A value ``"#12"`` stands for twelve values of its label.
 ``reviewer_faults.diff`` has those by which more rules came about, ``operator_faults.diff`` those of operators in Go,
-Python, Java and Rust, each with what a reviewer is to be told.
+Python, Java, JavaScript and Rust, each with what a reviewer is to be told.
 """
 
 from __future__ import annotations

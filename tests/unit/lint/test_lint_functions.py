@@ -77,3 +77,8 @@ def test_functions_of_a_source_with_their_places(tmp_path: Path) -> None:
         ("two",): "b.py:4",
         ("still", "found"): "broken.py:1",
     }
+
+
+@pytest.mark.parametrize("label", ["statement", "command", "api"])
+def test_what_another_program_is_asked_for_is_no_function(label: str) -> None:
+    assert rules(family("x_calls_total", "counter", f'{{{label}="load_topics"}}', f'{{{label}="save_offset"}}')) == []

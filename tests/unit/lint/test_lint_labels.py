@@ -180,7 +180,7 @@ def test_a_value_for_the_rest_reports_that_the_others_are_listed() -> None:
 def test_what_a_process_reports_of_itself_in_one_series_may_look_like_anything() -> None:
     built = '{build_date="2026-11-21T16:49:29Z",git_commit="9f2a7c1e4f0b4a539d0e2f6f0f7f6b11aa22cc33"}'
     assert rules(family("x_build_info", "gauge", built)) == []
-    assert rules(family("x_build_info", "gauge", built, built.replace("21", "22"))) == ["unbounded-values"] * 2
+    assert rules(family("x_cluster_info", "gauge", built, built.replace("21", "22"))) == ["unbounded-values"] * 2
     assert rules(family("x_build", "gauge", built)) == ["unbounded-values"] * 2
 
 
@@ -342,3 +342,67 @@ def test_a_scale_of_factors_is_a_fixed_list() -> None:
 def test_names_of_several_words_with_underscores_are_code(values: tuple[str, ...], wrong: bool) -> None:
     found = rules(family("x_runs_total", "counter", *(f'{{object_name="{value}"}}' for value in values)))
     assert ("unbounded-label" in found) is wrong
+
+
+HOSTS = ("shop", "checkout", "grafana", "www", "mail", "api", "docs", "status")
+CARDS = tuple(f"0a:58:0a:f4:03:1{digit}" for digit in range(4))
+
+
+def labelled(label: str, *values: str, name: str = "x_things") -> list[str]:
+    return rules(family(name, "gauge", *(f'{{{label}="{value}"}}' for value in values)))
+
+
+@pytest.mark.parametrize(
+    ("label", "values"),
+    [
+        ("host", tuple(f"{one}.eu.example.com" for one in HOSTS)),
+        ("requester", CARDS),
+        ("serial", ("04:9F:1C:77:E0:3B:AA:52",)),
+        ("backup", ("daily-20261123-0300",)),
+        ("backup", ("weekly_2026-11-23T03:00:00Z",)),
+        ("flow", ("10.244.3.17:41022->10.96.0.10:53",)),
+        ("disk_free", ("412Gi", "37Gi")),
+        ("memory_usage", ("81%", "34%")),
+    ],
+)
+def test_peers_runs_and_amounts_have_no_end(label: str, values: tuple[str, ...]) -> None:
+    assert labelled(label, *values) == ["unbounded-values"]
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "name"),
+    [
+        ("host", tuple(f"{one}.eu.example.com" for one in HOSTS[:5]), "x_things"),
+        ("group", tuple(f"{one}.example.k8s.io" for one in HOSTS), "x_things"),
+        ("mac", CARDS, "x_network_info"),
+        ("mac", CARDS[:2], "x_things"),
+        ("version", ("1.8.2-20260102113045",), "x_things"),
+        ("size_class", ("10Gi", "100Gi"), "x_things"),
+    ],
+)
+def test_servers_own_cards_and_classes_are_few(label: str, values: tuple[str, ...], name: str) -> None:
+    assert labelled(label, *values, name=name) == []
+
+
+@pytest.mark.parametrize(("label", "wrong"), [("region", True), ("environment", True), ("controller", False)])
+def test_where_a_program_runs_is_of_its_target(label: str, wrong: bool) -> None:
+    every = [family(f"x_{word}s", "gauge", f'{{{label}="one"}}') for word in ("move", "thing", "lease")]
+    assert rules(*every) == ["label-sets"] * wrong
+
+
+def test_an_arn_of_a_secret_is_an_identifier_and_no_credential() -> None:
+    arn = "arn:aws:secretsmanager:eu-west-1:401928374655:secret:[redacted]"
+    assert labelled("secret_arn", arn) == ["unbounded-values"]
+
+
+def test_names_of_classes_and_functions_are_parts_of_a_program() -> None:
+    parts = (
+        "StreamChangeCache",
+        "RoomListCache",
+        "TypingCache",
+        "_event_auth_cache",
+        "last_device_delete_cache",
+        "state",
+    )
+    assert labelled("name", *parts, *(f"{part}Of" for part in parts)) == []
+    assert labelled("name", "web-7", "api-9", *parts[:2]) == ["unbounded-label"]

@@ -272,3 +272,38 @@ def test_names_that_only_look_so(name: str, kind: str) -> None:
 
 def test_a_help_text_that_is_the_name() -> None:
     assert rules(family("x_things", "gauge", help="X things.")) == ["help"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "help", "rule"),
+    [
+        ("x_disk_usage", "gauge", "Used part of the disks in percent", "unit"),
+        ("x_disk_usage", "gauge", "Percentage of the disk that is used.", "unit"),
+        ("x_fetch_total", "counter", "Milliseconds that fetches took.", "unit"),
+        ("x_lag_seconds", "gauge", "Bytes of the log that were not replayed.", "help"),
+        ("x_moves_succeeded_total", "counter", "Moves that failed.", "help"),
+        ("x_cache_hits_total", "counter", "Number of misses of the cache.", "help"),
+        ("x_reviews_denied_total", "counter", "Reviews that the webhook allowed.", "help"),
+        ("x_messages_mirrored", "gauge", "Messages mirrored since the operator started", "type"),
+    ],
+)
+def test_a_help_text_that_says_another_thing(name: str, kind: str, help: str, rule: str) -> None:
+    assert rules(family(name, kind, help=help)) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "help"),
+    [
+        ("x_disk_usage_ratio", "gauge", "Used part of the disks."),
+        ("x_files_total", "counter", "Number of files that were read in bytes mode."),
+        ("x_sent_bytes_total", "counter", "Bytes sent."),
+        ("x_span_seconds", "gauge", "Seconds of the last run."),
+        ("x_moves_failed_total", "counter", "Moves that did not succeed."),
+        ("x_moves_failed_total", "counter", "Retries after a success."),
+        ("x_messages_received_total", "counter", "Messages that peers sent."),
+        ("x_memory_used_bytes", "gauge", "Highest memory used since the process started."),
+        ("x_step_completed", "gauge", "Whether the step completed since the start."),
+    ],
+)
+def test_a_help_text_that_says_the_same(name: str, kind: str, help: str) -> None:
+    assert rules(family(name, kind, help=help)) == []

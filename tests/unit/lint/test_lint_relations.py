@@ -179,3 +179,30 @@ def test_what_fails_may_go_unobserved() -> None:
     assert found(timed(64), updates, failed) == []
     ended = ('op_updates_total{result="ok"} 64', 'op_updates_total{result="failed"} 26')
     assert found(timed(64), described("op_updates_total", "counter", *ended)) == []
+
+
+@pytest.mark.parametrize("whole", ["op_jobs_finished_total", "op_jobs_completed_total", "op_jobs_processed_total"])
+def test_no_more_succeed_than_end(whole: str) -> None:
+    assert len(both("counter", "op_jobs_succeeded_total 31", f"{whole} 28")) == 1
+    # What completes may be what succeeds.
+    assert both("counter", "op_jobs_failed_total 31", f"{whole} 28") == []
+
+
+def test_what_ended_well_has_been_observed() -> None:
+    def updates(well: str) -> str:
+        return described("op_updates_total", "counter", f'op_updates_total{{result="{well}"}} 90')
+
+    assert len(found(timed(64), updates("completed"))) == 1
+    assert found(timed(64), updates("skipped")) == found(timed(85), updates("completed")) == []
+
+
+def test_spans_of_time_are_within_each_other() -> None:
+    def active(last: int) -> list[str]:
+        of_spans = (
+            f'op_active_users{{period="{span}"}} {count}' for span, count in (("24h", 4), ("7d", 5), ("30d", last))
+        )
+        whole = described("op_total_users", "gauge", "op_total_users 5")
+        return [one.family for one in found(described("op_active_users", "gauge", *of_spans), whole)]
+
+    assert active(5) == []
+    assert active(9) == ["op_active_users"]

@@ -185,3 +185,38 @@ def test_bytes_are_whole_and_memory_has_some(kind: str, sample: str, wrong: bool
 )
 def test_of_several_there_is_a_number(name: str, wrong: bool) -> None:
     assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{name} 4\n") == ["value"] * wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("x_last_success_seconds", True),
+        ("x_last_success_timestamp_seconds", False),
+        ("x_last_expiration_seconds", False),
+        ("x_last_change_time_seconds", False),
+    ],
+)
+def test_a_time_under_the_name_of_a_duration(name: str, wrong: bool) -> None:
+    assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{name} 1.76e9\n") == ["value"] * wrong
+
+
+@pytest.mark.parametrize(
+    ("other", "wrong"),
+    [
+        ('version="dev",revision="none"', True),
+        ('version="1.0",revision="b",component="web"', False),
+    ],
+)
+def test_a_process_has_one_build(other: str, wrong: bool) -> None:
+    first = 'x_build_info{version="1.0",revision="a"} 1'
+    text = f"# HELP x_build_info Help.\n# TYPE x_build_info gauge\n{first}\nx_build_info{{{other}}} 1\n"
+    assert found(text) == ["value"] * wrong
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("x_store_condition", True), ("x_stores", False)])
+def test_a_condition_has_one_status(name: str, wrong: bool) -> None:
+    series = "".join(
+        f'{name}{{status="{status}",store="a"}} {value}\n'
+        for status, value in (("True", 1), ("False", 1), ("Unknown", 0))
+    )
+    assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{series}") == ["value"] * wrong

@@ -1,0 +1,133 @@
+"""Dimensions: what labels split families by, and what names of families or labels by hand split instead.
+
+One dimension has one name in all families, so that a query can join them; what differs in one dimension only is one
+family with a label, and what is spread over ranges or quantiles a histogram:
+https://prometheus.io/docs/practices/naming/#labels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ...exposition.families import Series
+from .families import Problem, Served, written
+
+_STATISTIC = re.compile(
+    r"p?(?:50|75|9\d)|p99\.?9+|p100|p0|0?\.(?:5|50|75|9\d*)|avg|mean|average|median|min|max|std_?dev", re.I
+)
+_ENDS = frozenset({"min", "max"})
+"""As of a setting."""
+_BOUND = r"\d+(?:\.\d+)? ?[a-z%]*"
+_RANGE = re.compile(
+    rf"(?:[<>≤≥]=?|(?:lt|gt|le|ge|under|over|above|below|up_?to)[ _-]?) ?{_BOUND}"
+    rf"|{_BOUND} ?(?:-|–|to|_to_|\.\.) ?{_BOUND}|{_BOUND}(?:\+|[ _]?plus)",
+    re.IGNORECASE,
+)
+_OPEN_ENDED = re.compile(r"^[<>≤≥]|^(?:lt|gt|le|ge|under|over|above|below|up_?to)|(?:\+|plus)$", re.IGNORECASE)
+"""Of ranges of sizes one has no end; those of ports or cores all have one."""
+_FEW_RANGES = 3
+
+_SHORT = 4
+"""Letters of a word that stands for a longer one."""
+_OF_CONTROLLERS = re.compile(r"reconcil\w*|requeues?|requeued|workers?|queue")
+"""Words of what every controller does."""
+
+
+_BOOLEANS = frozenset({"true", "false", "0", "1", "yes", "no", "on", "off"})
+"""Values that labels share by chance."""
+
+
+def problems(families: Sequence[Served]) -> Iterator[Problem]:
+    """Yield dimensions of two names, those in the names of families, and histograms and summaries by hand."""
+    yield from _two_names(families)
+    yield from _instead_of_a_label(families)
+    for family in families:
+        if not family.of_library:
+            for label, values in sorted(family.labels().items()):
+                yield from _by_hand(family, label, values)
+
+
+def _two_names(families: Iterable[Served]) -> Iterator[Problem]:
+    """Yield a label that other families have under a longer name, with the same values: no query can join them."""
+    by_label: dict[str, dict[str, dict[str, Series]]] = {}
+    for family in families:
+        if not family.of_library:
+            for label, values in family.labels().items():
+                by_label.setdefault(label, {})[family.name] = values
+    for short, of_short in sorted(by_label.items()):
+        for long, of_long in sorted(by_label.items()):
+            if short == long or not _is_short_for(short, long) or not of_short.keys().isdisjoint(of_long):
+                continue
+            shared = set().union(*of_short.values()) & set().union(*of_long.values())
+            if len(shared) > 1 and not shared <= _BOOLEANS:
+                name, values = next(iter(of_short.items()))
+                says = f"its label {short} has the values that {long} has in {next(iter(of_long))}"
+                fix = f"name the label {long} everywhere, or the other one {short}"
+                one = written(next(iter(values.values())))
+                yield Problem(family=name, rule="label-variants", says=says, series=one, fix=fix)
+
+
+def _is_short_for(short: str, long: str) -> bool:
+    """Return whether a label's name is another one cut short: ``ns``, ``namespace``; ``tenant``, ``tenant_id``."""
+    low, high = (re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() for name in (short, long))
+    if high in (f"{low}_name", f"{low}_id") or (low == high and short > long):
+        return True
+    rest = iter(high)
+    return len(low) <= _SHORT < len(high) and low[0] == high[0] and all(letter in rest for letter in low)
+
+
+def _instead_of_a_label(families: Sequence[Served]) -> Iterator[Problem]:
+    """Yield families that count the same of a program's controllers, each with one's name in its own."""
+    known = {
+        _word(value)
+        for family in families
+        for label, values in family.labels().items()
+        if label in ("controller", "kind", "resource") or family.name.startswith("workqueue_")
+        for value in values
+    }
+    alike: dict[tuple[object, ...], dict[str, Served]] = {}
+    for family in families:
+        parts = family.name.split("_")
+        if family.of_library or not any(map(_OF_CONTROLLERS.fullmatch, parts)):
+            continue
+        for place, word in enumerate(parts[1:], 1):
+            if not _OF_CONTROLLERS.fullmatch(word):
+                key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
+                alike.setdefault(key, {})[word] = family
+    for same in alike.values():
+        listed = {word: one for word, one in same.items() if _word(word) in known}
+        said = {word: one for word, one in same.items() if _names_many(word, one.family.help)}
+        named = listed if len(listed) > 1 else said if len(said) >= _FEW_RANGES else {}
+        if named:
+            first = next(iter(named.values()))
+            words = ", ".join(sorted(named))
+            says = f"its name differs from those of others in {words} only, so that no query adds them up"
+            fix = "make them one family, with a label controller"
+            yield Problem(family=first.name, rule="label-in-name", says=says, fix=fix)
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower().removesuffix("s")
+
+
+def _names_many(word: str, text: str) -> bool:
+    """Return whether a help text has a word as that of things: in the plural, or as a kind of objects."""
+    return re.search(rf"\b(?:{word.removesuffix('s')}(?:s|es)|{word.capitalize()})\b", text) is not None
+
+
+def _by_hand(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
+    """Yield a histogram or a summary that was made by hand: a series for each range, or for each quantile."""
+    example = written(next(iter(values.values())))
+    of_all = all(map(_STATISTIC.fullmatch, values)) and not _ENDS.issuperset(values)
+    if family.family.type == "gauge" and len(values) > 1 and of_all:
+        says = f"its series are {', '.join(list(values)[:3])} by {label}, which cannot be added up or averaged again"
+        fix = "make it a histogram; histogram_quantile() computes them over any time"
+        yield Problem(family=family.name, rule="derived", says=says, series=example, fix=fix)
+    ranges = [value for value in values if _RANGE.fullmatch(value)]
+    open_ended = any(map(_OPEN_ENDED.search, ranges))
+    if family.family.type in ("counter", "gauge") and len(ranges) >= _FEW_RANGES and len(ranges) >= len(values) - 1:
+        says = f"its label {label} has ranges ({', '.join(ranges[:3])}), which make a histogram without a sum"
+        fix = "make it a histogram of what is measured"
+        one = written(values[ranges[0]])
+        yield Problem(family=family.name, rule="derived", says=says, series=one, fix=fix, hint=not open_ended)

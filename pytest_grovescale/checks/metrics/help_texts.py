@@ -1,0 +1,113 @@
+"""What help texts say: a unit, a type, that numbers stand for words, how something ended, or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+COUNTS = re.compile(r"(?:\[\w+\] )?(?:the )?(?:total |current )?(?:number|count) of\b", re.IGNORECASE)
+"""How a help text begins that says: what it measures are things, and no unit."""
+
+_LONG = {
+    "ms": "milliseconds",
+    "us": "microseconds",
+    "µs": "microseconds",
+    "ns": "nanoseconds",
+    "kb": "kilobytes",
+    "mb": "megabytes",
+    "gb": "gigabytes",
+    "percentage": "percent",
+    "kib": "kibibytes",
+    "mib": "mebibytes",
+    "gib": "gibibytes",
+}
+_UNIT = re.compile(
+    r"(?:\bin |\bunit: ?|[(\[]|^(?=[a-z]{4})(?:the )?(?:total )?(?:number of )?)"
+    r"((?:milli|micro|nano)?seconds|minutes|hours|days|(?:kilo|mega|giga|kibi|mebi|gibi)?bytes"
+    r"|percent(?:age)?|[mun]s|µs|[KMG]i?B)(?=[\s.,;)\]]|$)",
+    re.IGNORECASE,
+)
+"""A unit that a help text says: "in milliseconds", "(MiB)", "Bytes of …"."""
+
+_PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+", re.IGNORECASE)
+_NUMBERED_WORDS = re.compile(r"\b0 ?[=:] ?\w+.*\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+", re.DOTALL)
+
+_NOW = re.compile(
+    r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
+)
+_SO_FAR = re.compile(
+    r"\b(?:cumulative (?:number|count)|(?:number|count) of (?!\w*(?:seconds|minutes|hours|days)\b).*"
+    r"\b(?:since (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?|so far|ever)\b)",
+    re.IGNORECASE,
+)
+_SINCE_START = re.compile(r"\bsince (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?\b", re.IGNORECASE)
+_HAPPENED = re.compile(r"_(?:\w*(?<!us)ed|sent|seen|written|read|lost|done|made)$")
+"""The end of the name of what happens, one after the other; ``used`` is a state."""
+_NO_COUNT = re.compile(
+    r"\b(?:time|times?tamp|seconds|minutes|hours|days|duration|whether|if|max(?:imum)?|min(?:imum)?|highest|lowest"
+    r"|largest|smallest|longest|peak|most|least|average|mean|last|latest|ratio|rate|share|part|percent\w*|set)\b",
+    re.IGNORECASE,
+)
+"""Words of what was measured since a start and does not only grow."""
+
+_WAYS = (
+    (r"succe(?:ss(?:es|ful|fully)?|ed(?:ed|s)?)", r"fail(?:s|ed|ing|ures?)?"),
+    (r"hits?", r"miss(?:es|ed)?"),
+    (r"allowed|accepted|admitted|granted", r"denied|rejected|refused"),
+)
+"""Pairs of outcomes that exclude each other: of one family its name and its help text say the same one. What one side
+sends the other receives: such pairs depend on who speaks."""
+_OPPOSITES = [
+    (re.compile(rf"(?<![^\W_])(?:{one})(?![^\W_])", re.I), re.compile(rf"(?<![^\W_])(?:{other})(?![^\W_])", re.I))
+    for pair in _WAYS
+    for one, other in (pair, pair[::-1])
+]
+_NEGATED = re.compile(
+    r"\b(?:not|no|non|never|neither|nor|without|unless|un\w+|instead|but|except|after|before|until|cannot|lack\w*"
+    r"|if|because|when|where|while|than|retr\w+)\b|n't\b",
+    re.IGNORECASE,
+)
+"""Words of a help text that says more than one thing, or says it by the opposite."""
+
+
+def is_none(text: str) -> bool:
+    """Return whether a help text says nothing."""
+    return not text.strip() or _PLACEHOLDER.fullmatch(text.strip()) is not None
+
+
+def unit_of(text: str) -> tuple[str, str] | None:
+    """Return a unit that a help text says: as it is written, and in full; None where it says none."""
+    said = _UNIT.search(text)
+    return (said[1], _LONG.get(said[1].lower(), said[1].lower())) if said is not None else None
+
+
+def numbers_words(text: str) -> bool:
+    """Return whether a help text says that numbers stand for words: ``0=pending, 1=running, 2=failed``."""
+    return _NUMBERED_WORDS.search(text) is not None
+
+
+def says_now(text: str) -> bool:
+    """Return whether a help text says that what is measured goes up and down."""
+    return _NOW.match(text) is not None
+
+
+def says_so_far(text: str, name: str) -> bool:
+    """Return whether a help text says that what is measured only goes up; where it says no number, the name has to."""
+    if _SO_FAR.search(text):
+        return True
+    happened = _SINCE_START.search(text) is not None and _HAPPENED.search(name) is not None
+    return happened and not _NO_COUNT.search(text)
+
+
+def opposite_of(name: str, text: str, labels: Collection[str] = ()) -> tuple[str, str] | None:
+    """Return what a name says and its help text says the opposite of: both words; None where they agree.
+
+    A help text of several clauses, or with a negation, may well name both.
+    """
+    if _NEGATED.search(text):
+        return None
+    for ours, theirs in _OPPOSITES:
+        said, other = ours.search(name), theirs.search(text)
+        if said and other and not theirs.search(name) and not ours.search(text):
+            return said[0], other[0]
+    return None
