@@ -439,7 +439,7 @@ def own_counter(name: str, labels: str, guesses: dict[str, list[str]]) -> dict[s
     guesses.setdefault("reconciles", []).append(f"{name} counts its reconciles, as it seems")
     wanted = {"controller_label": ("controller", "handler", "kind"), "result_label": ("result", "outcome")}
     named = re.findall(r"\w+", labels)
-    return {"counter": f"{name.removesuffix('_total')}_total"} | {
+    return {"counter": name} | {
         field: next(label for label in known if label in named)
         for field, known in wanted.items()
         if set(known) & set(named)

@@ -29,6 +29,7 @@ from .deployment import (
     kept_arguments,
     local,
     only_address,
+    own_counter,
     own_values,
     port_value,
     probe_path,
@@ -395,10 +396,35 @@ def assembled(facts: Facts, start: CommandLine, given: Container, guesses: dict[
         files=files,
         readiness=readiness_url(given, path, used, fixed, metrics, guesses, one_server=True),
         metrics=metrics,
-        reconciles=python_reconciles(source, guesses) if metrics else {},
+        reconciles=_reconciles(source, guesses) if metrics else {},
         guesses={field: tuple(texts) for field, texts in guesses.items()},
         text=source,
     )
+
+
+_COUNTER = re.compile(
+    # prom-client for node: new Counter({name: "…", help: "…", labelNames: ["…"]}), in any order
+    r"\bnew\s+(?:\w+\.)?Counter(?:<[^>]*>)?\(\s*\{"
+    # the crate prometheus: register_int_counter_vec!("…", "…", &["…"]), IntCounterVec::new(Opts::new("…", "…"), &["…"])
+    r"|\bregister_(?:int_)?counter(?:_vec)?(?:_with_registry)?!\(|\b(?:Int)?Counter(?:Vec)?::(?:new|with_opts)\("
+    # prometheus-net: Metrics.CreateCounter("…", "…", new CounterConfiguration { LabelNames = new[] { "…" } })
+    r"|\bCreateCounter\("
+)
+_END_OF_COUNTER = re.compile(r";|\?|\.unwrap|\.expect|\}\s*\)")
+_LABELS_OF_COUNTER = re.compile(r"""[\[{]((?:\s*["'`]\w+["'`]\s*,?)+)\s*[\]}]""")
+_OF_RECONCILES = re.compile(r"\w*reconcil\w*|(?:\w+_)?syncs?(?:_total)?")
+_OF_OTHER_THINGS = re.compile("error|fail|retr|second|duration")
+
+
+def _reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
+    """Return the program's own counter of reconciles, as a definition names it."""
+    for found in _COUNTER.finditer(source):
+        text = _END_OF_COUNTER.split(source[found.end() : found.end() + 600], maxsplit=1)[0]
+        named = re.search(r"""\bname:\s*["'`](\w+)["'`]""", text) or re.search(r"""["'`](\w+)["'`]""", text)
+        if named and _OF_RECONCILES.fullmatch(named[1]) and not _OF_OTHER_THINGS.search(named[1]):
+            labels = _LABELS_OF_COUNTER.search(text)
+            return own_counter(named[1], labels[1] if labels else "", guesses)
+    return python_reconciles(source, guesses)
 
 
 def _metrics(given: Container, source: str, used: set[str], fixed: Sequence[int], guesses: dict[str, list[str]]) -> str:

@@ -73,7 +73,10 @@ One of handler calls may not grow with a trigger, which kopf does not call each 
 def python_reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
     """Return the program's own counter of reconciles, as a definition names it: no library serves one in Python."""
     found = _COUNTER.search(source)
-    return own_counter(found[1], found[2] or "", guesses) if found is not None else {}
+    if found is None:
+        return {}
+    # prometheus_client serves each counter with this suffix.
+    return own_counter(f"{found[1].removesuffix('_total')}_total", found[2] or "", guesses)
 
 
 def _kopf_files(facts: Facts, handlers: Sequence[str], guesses: dict[str, list[str]]) -> list[str]:

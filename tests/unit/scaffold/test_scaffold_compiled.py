@@ -190,3 +190,42 @@ def test_how_a_project_gets_its_crds() -> None:
     java = {**IN_MAVEN, "src/main/java/A.java": "class A extends CustomResource<B, C> {}"}
     assert "mvn" in compiled.lacks_crds(facts.of("shop", java))
     assert compiled.lacks_crds(facts.of("shop", {"main.go": ""})) == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "counter"),
+    [
+        (
+            'register_int_counter_vec!(\n  "shop_reconciliations_total",\n  "By controller (and result)",\n'
+            '  &["controller"]\n)?;',
+            {"counter": "shop_reconciliations_total", "controller_label": "controller"},
+        ),
+        (
+            'IntCounterVec::new(Opts::new("shop_reconciles", "All, with a result"), &["kind", "outcome"]).unwrap()',
+            {"counter": "shop_reconciles", "controller_label": "kind", "result_label": "outcome"},
+        ),
+        (
+            'register_int_counter!("shop_reconciles_total", "Those of a controller").unwrap()',
+            {"counter": "shop_reconciles_total"},
+        ),
+        ('register_int_counter_vec!("shop_reconcile_errors_total", "Failed", &["controller"])?;', {}),
+        ('register_int_counter_vec!("shop_writes_total", "All", &["reconciler"])?;', {}),
+        ('register_histogram_vec!("shop_reconcile_duration_seconds", "Time", &["controller"])?;', {}),
+    ],
+)
+def test_a_counter_of_the_crate_prometheus_counts_reconciles(source: str, counter: dict[str, str]) -> None:
+    main = f'use prometheus::*;\nstd::env::var("METRICS_PORT");\n{source}\n'
+    program = found({"Cargo.toml": CARGO, "src/main.rs": main})
+    assert program.reconciles == counter
+    assert ("reconciles" in program.guesses) == bool(counter)
+
+
+def test_a_counter_of_prometheus_net_counts_reconciles() -> None:
+    options = 'new CounterConfiguration { LabelNames = new[] { "kind" } }'
+    counter = f'Metrics.CreateCounter("shop_reconciles_total", "All", {options});'
+    source = f'Environment.GetEnvironmentVariable("METRICS_PORT"); app.MapMetrics();\n{counter}\n'
+    project = '<Project Sdk="Microsoft.NET.Sdk.Web"><PackageReference Include="KubeOps" /></Project>'
+    assert found({"Shop.csproj": project, "Program.cs": source}).reconciles == {
+        "counter": "shop_reconciles_total",
+        "controller_label": "kind",
+    }

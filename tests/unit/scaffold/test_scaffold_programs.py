@@ -101,7 +101,7 @@ def test_a_deployment_of_something_else_says_nothing() -> None:
         ),
         (
             'prometheus.CounterOpts{\n Namespace: "shop",\n Name: "reconciles"}, []string{"controller"})',
-            {"counter": "shop_reconciles_total", "controller_label": "controller"},
+            {"counter": "shop_reconciles", "controller_label": "controller"},
         ),
         ('prometheus.CounterOpts{Name: "async_writes_total"}', {}),
     ],
@@ -587,3 +587,23 @@ def test_a_script_that_is_no_source_is_named() -> None:
     found = facts.of("task", {"task.py": TASK, "Dockerfile": "CMD python /app/other.py\n"})
     assert interpreted.interpreted_program(found) is None
     assert "/app/other.py" in interpreted.not_found(found)
+
+
+@pytest.mark.parametrize(
+    ("options", "counter"),
+    [
+        (
+            "labelNames: ['controller', 'result'], name: 'shop_reconciles_total', help: 'Of a kind'",
+            {"counter": "shop_reconciles_total", "controller_label": "controller", "result_label": "result"},
+        ),
+        ("name: 'shop_reconciles', help: 'Of a controller'", {"counter": "shop_reconciles"}),
+        ("name: 'shop_reconcile_failures_total', help: 'All'", {}),
+        ("name: 'shop_async_total', help: 'reconciles'", {}),
+    ],
+)
+def test_a_counter_of_prom_client_counts_reconciles(options: str, counter: dict[str, str]) -> None:
+    source = (
+        f"import client from 'prom-client';\nserver.listen(process.env.METRICS_PORT);\n"
+        f"const c = new client.Counter({{\n  {options},\n}});\n"
+    )
+    assert started({"package.json": '{"main": "a.js"}', "a.js": source}).reconciles == counter
