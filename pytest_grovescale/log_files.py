@@ -29,6 +29,7 @@ _LAST_BYTES = 8 << 20
 _REASON = re.compile(r"(fatal error: |panic: |runtime: (?!goroutine)|SIG[A-Z]+: |F\d{4} |unexpected fault address)")
 """Beginning of the line with which a Go program, or one that logs with klog, gives the reason of its end."""
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _USAGE = re.compile(r"(Usage|Flags|Global Flags|Options)( of [^:]+)?:\s*$")
 _OF_USAGE = re.compile(r"\s|$")
 _STACK = re.compile(r"(runtime stack:|goroutine \d+[ ,\[]|\t|created by |[\w./@*()-]+\(.*\)$|[a-z]\w+ +0x|$)")
@@ -54,7 +55,7 @@ def appending(path: Path) -> BinaryIO:
 
 def end_of(path: Path, *, from_byte: int = 0) -> str:
     """Return the end of a log, redacted; empty for a missing log. Bytes before ``from_byte`` are left out."""
-    return redaction.text(_end(path, TAIL_BYTES, from_byte).decode(errors="replace"))
+    return redaction.text(_text(_end(path, TAIL_BYTES, from_byte)))
 
 
 def lines_with_credentials(path: Path, *, from_byte: int = 0) -> list[int]:
@@ -120,7 +121,7 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     size = path.stat().st_size
     before = size - len(found)
     first = 1 + _lines_before(path, before)
-    lines = found.decode(errors="replace").splitlines()
+    lines = _text(found).splitlines()
     panics: list[int] = []
     traces: list[int] = []
     errors: dict[str, list[str]] = defaultdict(list)
@@ -165,7 +166,7 @@ def last_lines(path: Path, count: int, *, from_byte: int = 0) -> list[str]:
 
     Nor with the list of its flags that a program writes behind what is wrong with one.
     """
-    lines = _without_usage(_end(path, _LAST_BYTES, from_byte).decode(errors="replace").splitlines())
+    lines = _without_usage(_text(_end(path, _LAST_BYTES, from_byte)).splitlines())
     return redaction.text("\n".join(lines)[-TAIL_BYTES:]).rstrip("\n").splitlines()[-count:]
 
 
@@ -176,6 +177,11 @@ def _end(path: Path, size: int, from_byte: int) -> bytes:
             return file.read()
     except FileNotFoundError:
         return b""
+
+
+def _text(found: bytes) -> str:
+    """Return the text of a log without colours, which Rust's tracing and others write also where no one sees them."""
+    return _COLOUR.sub("", found.decode(errors="replace"))
 
 
 def _without_stacks(lines: list[str]) -> list[str]:

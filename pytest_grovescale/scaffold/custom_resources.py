@@ -138,8 +138,8 @@ class Reference(NamedTuple):
 def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
     """Yield the references to objects of other kinds (kind → name of its sample).
 
-    By the sample's name, where that or the field's path says which kind it is; or by a field as ``databaseRef.name``,
-    or ``database`` of an object that is made from its schema.
+    By the sample's name, where that, the field's path or its last word says which kind it is; or by a field as
+    ``databaseRef.name``, or ``database`` of an object that is made from its schema.
     """
     for path, value in texts(obj):
         field = "".join(str(key) for key in path if isinstance(key, str)).lower()
@@ -151,7 +151,7 @@ def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
             is_of_kind = isinstance(beside, dict) and beside.get("kind") == kind
             # A sample that is called as its kind is, no more: its name is a word that others use, too.
             is_telling = word in name.lower() and name.lower() != word
-            if value == name and (is_of_kind or word in field or is_telling):
+            if value == name and (is_of_kind or word in field or is_telling or _ends_with_its_word(field, kind)):
                 yield Reference(path, kind, value, is_to_sample=True)
                 break
             by_field = re.search(rf"{re.escape(word)}(name|ref(erence)?(name)?)$", field) is not None
@@ -160,6 +160,13 @@ def references(obj: Object, others: Mapping[str, str]) -> Iterator[Reference]:
             if by_field or (is_of_kind and path[-1] == "name"):
                 yield Reference(path, kind, value, is_to_sample=False)
                 break
+
+
+def _ends_with_its_word(field: str, kind: str) -> bool:
+    """Return whether a field has the last word of a kind, as ``cluster`` or ``clusterRef`` of a CacheCluster."""
+    words = re.findall(r"[A-Z]+[a-z0-9]*", kind)
+    endings = ["".join(words[index:]).lower() for index in range(1, len(words))]
+    return any(re.search(rf"{ending}(name|ref(erence)?(name)?)?$", field) for ending in endings)
 
 
 def texts(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:

@@ -25,6 +25,14 @@ def test_the_last_lines_are_shown_as_they_are(tmp_path: Path) -> None:
     assert last_lines(written(tmp_path, STACKS), 3) == STACKS[-3:]
 
 
+def test_colours_are_left_out(tmp_path: Path) -> None:
+    line = "\x1b[2m2026-01-02T03:04:05Z\x1b[0m \x1b[31mERROR\x1b[0m \x1b[2mshop\x1b[0m\x1b[2m:\x1b[0m no quota for {}"
+    log = written(tmp_path, [line.format(number) for number in range(7)])
+    assert last_lines(log, 1) == ["2026-01-02T03:04:05Z ERROR shop: no quota for 6"]
+    assert log_files.facts(log).errors == 7
+    assert log_files.facts(written(tmp_path, [line.replace("ERROR", "INFO")] * 7)).errors == 0
+
+
 def test_the_reason_of_a_failure_stands_without_stacks(tmp_path: Path) -> None:
     assert last_lines(written(tmp_path, [*GO, *STACKS]), 30) == [*GO[:2], "… 501 lines of stacks"]
     trace = ["panic: failed to create WAL", "", "goroutine 1 [running]:", "main.main()", "\t/src/main.go:31 +0x28"]

@@ -32,6 +32,23 @@ def test_a_reference_to_another_kind(spec: dict[str, Any], name: str, found: boo
 
 
 @pytest.mark.parametrize(
+    ("spec", "is_one"),
+    [
+        ({"cluster": "sessions"}, True),
+        ({"clusterRef": {"name": "sessions"}}, True),
+        ({"cluster": "others"}, False),
+        ({"clusterDomain": "sessions"}, False),
+        ({"cookie": "sessions"}, False),
+    ],
+)
+def test_a_field_that_is_called_as_the_end_of_a_kind_names_its_sample(spec: dict[str, Any], is_one: bool) -> None:
+    made = list(
+        references({"kind": "CacheUser", "metadata": {"name": "a"}, "spec": spec}, {"CacheCluster": "sessions"})
+    )
+    assert [one.is_to_sample for one in made] == [True] * is_one
+
+
+@pytest.mark.parametrize(
     ("schema", "value"),
     [
         ({"type": "string", "default": "a"}, "a"),
