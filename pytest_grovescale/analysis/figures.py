@@ -396,7 +396,9 @@ def trigger_doubts(phase: PhaseResult, *, by_log: bool = False) -> list[str]:
     elif any(row.lower_bound for row in phase.reconciles):
         doubts.append("the operator was restarted in the phase")
     elif not sum(row.count for row in phase.reconciles):
-        doubts.append("no reconcile followed the trigger")
+        doubts.append(
+            "no reconcile followed the trigger: does the operator pass it over (`trigger:` in its definition)?"
+        )
     return doubts
 
 

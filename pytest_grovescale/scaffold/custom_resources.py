@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
@@ -288,7 +289,9 @@ def minimal_value(schema: Mapping[str, Any], name: str = "") -> Any:
         return [minimal_value(items, name.removesuffix("s")) for _ in range(int(schema.get("minItems", 0)))]
     if kind in ("integer", "number"):
         least = schema.get("minimum", min(1, schema.get("maximum", 1)))
-        return max(least, min(1, schema.get("maximum", 1)))
+        number = max(least, min(1, schema.get("maximum", 1)))
+        # fabric8's and other generators write bounds of integers as 1.0.
+        return math.ceil(number) if kind == "integer" else number
     if kind == "boolean":
         return False
     return _text(schema, name)

@@ -17,6 +17,7 @@ from .rendering import rendered, variable, with_article
 
 _HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
 """Annotation that kopf writes once all handlers of an object have succeeded (kopf, `AnnotationsDiffBaseStorage`)."""
+_ALL_EVENTS = re.compile(r"[gG]enerationAware(?:EventProcessing)?(?:\s*=\s*|\()false")
 _MAKES_PODS = ("pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs")
 _POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
 
@@ -57,6 +58,10 @@ def first_test(
     guesses = []
     if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
         guesses.append("the program has a GenerationChangedPredicate: a change of an annotation may not reach it")
+    if "javaoperatorsdk" in found.text and not _ALL_EVENTS.search(found.text):
+        guesses.append(
+            "the Java Operator SDK passes changes of the spec alone, but with generationAwareEventProcessing = false"
+        )
     is_handled = f"HANDLED = '{_HANDLED}'\nIS_HANDLED = f\"fields[{{HANDLED!r}}] is not None\""
     return rendered(
         "test.py.j2",

@@ -31,10 +31,19 @@ _BEGUN = re.compile("scheduled|started", re.IGNORECASE)
 """Those that last where there is no other."""
 _COMPARED = re.compile(r"""(?:[=!]=|\bcase)\s*["'](\w+)["']|["'](\w+)["']\s*[=!]=""")
 _IN_COLUMN = re.compile(r"""\.status\.conditions\[\?\(\s*@\.type\s*==\s*["'](\w+)["']\s*\)\]\.status""")
-_CONDITION_TYPE = re.compile(r"""(?:type|cond)\w*["']?(?:\s+[\w.]+)?\s*:?[:=]\s*["'](\w+)["']""", re.IGNORECASE)
-"""A literal that something named after a type or a condition is: ``typeAvailable = "Available"``."""
+_CONDITION_TYPE = re.compile(r"""(?:type|cond)\w*["']?(?:(?:\s+[\w.]+)?\s*:?[:=]|\()\s*["'](\w+)["']""", re.IGNORECASE)
+"""A literal that something named after a type or a condition is: ``typeAvailable = "Available"``, ``withType("…")``."""
+_SETS_CONDITIONS = re.compile(
+    r"ConditionTrue|SetStatusCondition|[\"']conditions[\"']|\b(?:set|with|add)\w*Conditions?\("
+    r"|\b[Cc]onditions(?:\.(?:push|add|Add)\(|\s*[:=]\s*(?:vec!|Some|List|new|\[))"
+)
 _PHASES = ("phase", "state")
-_OBSERVES = re.compile(r"""\.Status\.ObservedGeneration\s*=|["']observedGeneration["']\s*[:,\]]""")
+_DECLARED_PHASES = (*_PHASES, "status")
+"""With their values in the CRD: of others a program's text does not say which literals are a status'."""
+_OBSERVES = re.compile(
+    r"""\.Status\.ObservedGeneration\s*=|["']observedGeneration["']\s*[:,\]]|\b(?:set|with)ObservedGeneration\("""
+    r"""|\bobserved_generation\s*[:=][^=]"""
+)
 
 
 class Milestone(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,15 +71,19 @@ def milestones(
     condition = _condition(resource, source)
     if condition is not None:
         return [_condition_milestone(workload, *condition)]
-    for field in _PHASES:
-        if (schema := mapping(resource.status.get(field))).get("type") == "string":
+    for field in _DECLARED_PHASES:
+        schema = mapping(resource.status.get(field))
+        if schema.get("type") == "string" and (schema.get("enum") or field in _PHASES):
             values = _phases(schema.get("enum") or [], source)
-            known = [value for value in _DONE if value in values and not (runs_jobs and value in _PASSING)]
+            # As it is spelt there: enums of Java and Rust are often in capitals.
+            spelt = {_word(value): value for value in sorted(values, reverse=True)}
+            passing = {_word(value) for value in _PASSING}
+            known = [spelt[word] for word in map(_word, _DONE) if word in spelt and not (runs_jobs and word in passing)]
             # A word of its own, as Issued: the last that the CRD lists, or the only one.
             own = [value for value in schema.get("enum") or sorted(values) if value in values]
             is_only = len(values) == 1 and not schema.get("enum")
             own = [value for value in own if not (_NOT_DONE.search(value) and not (is_only and _BEGUN.search(value)))]
-            own = [value for value in own if value not in _PASSING]
+            own = [value for value in own if _word(value) not in passing]
             known = known or (own[-1:] if schema.get("enum") or len(own) == 1 else [])
             if known:
                 return [
@@ -105,6 +118,10 @@ def milestones(
     return []
 
 
+def _word(value: str) -> str:
+    return value.replace("_", "").lower()
+
+
 _IN_STATUS = re.compile(r"\.status\.(\w+)$")
 _FIELD = re.compile(r"^\s*\w+\s+([\w.\[\]*]+)\s+`json:\"(\w+)", re.MULTILINE)
 _GO_TYPES = {"string": "string", "bool": "boolean", "int": "integer", "int32": "integer", "int64": "integer"}
@@ -126,7 +143,7 @@ def _with_status(resource: CustomResource, source: str) -> CustomResource:
     return msgspec.structs.replace(resource, schema={**resource.schema, "properties": properties})
 
 
-_SET = re.compile(r"""(?:phase|state)\w*["']?\]?\s*(?::?=|:|,)\s*["']\w+["']""", re.IGNORECASE)
+_SET = re.compile(r"""(?:phase|state(?!ful))\w*["']?\]?\s*(?::?=|:|,|\()\s*["']\w+["']""", re.IGNORECASE)
 _VALUE = re.compile(r"""["'](\w+)["'](?!\s*[:\]])""")
 """A literal that a phase or a state gets: ``phase = "Online"``, ``{"state": "Scheduled"}``."""
 
@@ -143,7 +160,7 @@ def _phases(declared: Sequence[str], source: str) -> set[str]:
         known = set(declared) & (named | compared)
         return known or set(declared)
     lines = "\n".join(line for line in text.splitlines() if re.search(r"phase|state(?!ful)", line, re.IGNORECASE))
-    if literals(lines) & set(_DONE):
+    if any(value in _DONE or (value.isupper() and value.capitalize() in _DONE) for value in literals(lines)):
         return literals(lines)
     # Both values of a line with a condition count, and no keys.
     given = {value for line in text.splitlines() if _SET.search(line) for value in _VALUE.findall(line)}
@@ -172,7 +189,7 @@ def _condition(resource: CustomResource, source: str) -> tuple[str, str, bool] |
 
 
 def _sets_conditions(source: str) -> bool:
-    return bool(re.search(r"ConditionTrue|SetStatusCondition|[\"']conditions[\"']", source))
+    return bool(_SETS_CONDITIONS.search(source))
 
 
 def _replicas(resource: CustomResource, obj: Object, workload: str) -> Milestone | None:

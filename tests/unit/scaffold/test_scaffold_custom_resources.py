@@ -53,6 +53,7 @@ def test_a_field_that_is_called_as_the_end_of_a_kind_names_its_sample(spec: dict
     [
         ({"type": "string", "default": "a"}, "a"),
         ({"type": "string", "enum": ["x", "y"]}, "x"),
+        ({"type": "integer", "minimum": 2.0, "maximum": 10.0}, 2),
         ({"type": "string", "minLength": 9}, "examplexx"),
         ({"type": "string", "format": "date-time"}, "2026-01-01T00:00:00Z"),
         ({"type": "string", "pattern": r"^\d+Mi$"}, "10Mi"),
@@ -64,7 +65,8 @@ def test_a_field_that_is_called_as_the_end_of_a_kind_names_its_sample(spec: dict
     ],
 )
 def test_the_least_value_of_a_schema(schema: dict[str, Any], value: Any) -> None:
-    assert minimal_value(schema) == value
+    least = minimal_value(schema)
+    assert (least, type(least)) == (value, type(value))
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,31 @@ def test_an_operator_without_a_role_may_do_anything_and_that_is_a_guess() -> Non
     assert any("rights" in line for line in files.described(made.files))
 
 
+JOSDK = (
+    "package a;\nimport io.javaoperatorsdk.operator.Operator;\n{}\n"
+    "class Main {{ public static void main(String[] a) {{ new Operator(); }} }}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "is_guess"),
+    [
+        ("c.go", "package main\nvar p = predicate.GenerationChangedPredicate{}\n", True),
+        ("c.go", "package main\n", False),
+        ("src/main/java/a/Main.java", JOSDK.format("@ControllerConfiguration"), True),
+        (
+            "src/main/java/a/Main.java",
+            JOSDK.format("@ControllerConfiguration(generationAwareEventProcessing = false)"),
+            False,
+        ),
+    ],
+)
+def test_a_trigger_that_may_not_reach_the_operator_is_a_guess(file: str, source: str, is_guess: bool) -> None:
+    main = {} if file.endswith(".go") else {"main.go": "", "pom.xml": "<project/>"}
+    test = text(plan({file: source, **main}), "test_gadgets.py")
+    assert ("# guess: the" in test.partition('phase("steady-state"')[2].partition("trigger_reconcile")[0]) == is_guess
+
+
 def test_rights_are_those_of_the_service_account_that_the_bindings_name() -> None:
     roles = "\n---\n".join(
         f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: {name}}}\n"

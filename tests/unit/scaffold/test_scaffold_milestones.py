@@ -54,6 +54,25 @@ def test_a_condition_that_the_program_sets_is_a_guess(literal: str) -> None:
     assert found.is_guess
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        'status.setConditions(List.of(new ConditionBuilder().withType("Ready").withStatus("True").build()));',
+        'conditions.push(Condition { type_: "Ready".to_string(), status: "True".to_string() });',
+        'status.Conditions.Add(new V1Condition { Type = "Ready", Status = "True" });',
+    ],
+)
+def test_a_condition_that_a_program_in_another_language_sets(source: str) -> None:
+    (found,) = derived({"conditions": CONDITIONS}, source)
+    assert found.expression == 'gadgets.status(conditions={"Ready": "True"})'
+
+
+def test_a_status_of_its_own_name_is_one_where_the_schema_lists_its_values() -> None:
+    (found,) = derived({"status": {"type": "string", "enum": ["WAITING", "READY"]}})
+    assert found.expression == 'gadgets.status(status="READY")'
+    assert derived({"status": {"type": "string"}}, 'status = "Ready"') == []
+
+
 def test_a_word_is_no_condition() -> None:
     assert derived({"conditions": CONDITIONS}, 'x := "Available"\nmeta.SetStatusCondition(&c, condition)') == []
     assert derived({"conditions": CONDITIONS}, 'Type: "Available"') == []
@@ -77,6 +96,12 @@ def test_a_word_is_no_condition() -> None:
         ({"type": "string"}, '{"status": {"phase": "Scheduled"}}', "Scheduled"),
         ({"type": "string"}, 'phase = "Scheduled" if there else "Failed"', ""),
         ({"type": "string"}, 'event("Completed")\nphase = "Active"', "Active"),
+        ({"type": "string", "enum": ["DEPLOYING", "PENDING", "RUNNING"]}, "status.setPhase(Phase.RUNNING);", "RUNNING"),
+        ({"type": "string", "enum": ["CREATING", "READY", "ERROR"]}, "", "READY"),
+        ({"type": "string", "enum": ["in_progress", "ready"]}, "", "ready"),
+        ({"type": "string"}, 'status.setPhase("Provisioned");', "Provisioned"),
+        ({"type": "string"}, 'status.setPhase(up ? "RUNNING" : "PENDING");', "RUNNING"),
+        ({"type": "string"}, 'builder.statefulSet("Paused")', ""),
     ],
 )
 def test_a_phase_that_means_done(schema: dict[str, Any], source: str, value: str) -> None:
@@ -127,7 +152,13 @@ def test_a_scale_subresource_says_how_many() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["site.Status.ObservedGeneration = site.Generation", '{"observedGeneration": c.GetGeneration()}']
+    "source",
+    [
+        "site.Status.ObservedGeneration = site.Generation",
+        '{"observedGeneration": c.GetGeneration()}',
+        "status.setObservedGeneration(site.getMetadata().getGeneration());",
+        "SiteStatus { observed_generation: site.metadata.generation }",
+    ],
 )
 def test_an_observed_generation_that_the_program_writes(source: str) -> None:
     (found,) = derived({"observedGeneration": {"type": "integer"}}, source)
