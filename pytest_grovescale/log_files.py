@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -34,6 +35,14 @@ _USAGE = re.compile(r"(Usage|Flags|Global Flags|Options)( of [^:]+)?:\s*$")
 _OF_USAGE = re.compile(r"\s|$")
 _STACK = re.compile(r"(runtime stack:|goroutine \d+[ ,\[]|\t|created by |[\w./@*()-]+\(.*\)$|[a-z]\w+ +0x|$)")
 """Beginnings of the lines of stacks that a Go program writes after the reason."""
+
+_FRAME = re.compile(
+    r"\s+at (?:async |new )?(?:[\w.$<>/@`\[\]-]+ ?\(.*\)|(?:file://)?/\S+:\d+:\d+)"
+    r"|\s*\.\.\. \d+ (?:more|common frames omitted)"
+)
+"""A line of the stack of an exception, as runtimes of Java, .NET and JavaScript write it, from its beginning."""
+_CHAINED = re.compile(r"\s*(?:Caused by: |Suppressed: |Wrapped by: |--- End of )")
+"""A line between two stacks of one exception."""
 
 _MACHINE = {
     "max user processes": "Raise the limit of processes: ulimit -u, or that of the container or the unit (pids.max).",
@@ -72,9 +81,10 @@ def lines_with_credentials(path: Path, *, from_byte: int = 0) -> list[int]:
 
 
 _PANIC = re.compile(r"Observed a panic|^panic: |panicked at |runtime error: ")
-_STACK_TRACE = re.compile(
-    r"Traceback \(most recent call last\)|Exception in thread |Unhandled exception|^\s*at [\w.$]+\(.*\.java:\d+\)"
-)
+_TRACEBACK = "Traceback (most recent call last)"
+_STACK_TRACE = re.compile(rf"{re.escape(_TRACEBACK)}|Exception in thread |Unhandled exception")
+_LINES_OF_ONE = 4
+"""Lines of what an exception of Python says that are looked at: of an API's answer, status, reason and body."""
 _ERROR = re.compile(
     r"\blevel=(error|fatal)\b|\"(level|severity)\": ?\"(error|fatal)\"|^E\d{4} |\b(ERROR|FATAL|CRITICAL)\b"
     r"|(?-i:\b[A-Z]\w*(Error|Exception)\b[:(])",
@@ -106,7 +116,7 @@ class LogFacts(NamedTuple):
     panics: list[int]
     """Numbers of the lines with which a panic is reported."""
     traces: list[int]
-    """Numbers of the lines with which the stack of an exception begins."""
+    """Numbers of the lines with which an exception and its stack begin, but for those that pass by themselves."""
     errors: int
     """Lines of the most frequent error, without those that pass by themselves."""
     error: str
@@ -126,15 +136,20 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     traces: list[int] = []
     errors: dict[str, list[str]] = defaultdict(list)
     passing: dict[str, list[str]] = defaultdict(list)
+    exceptions = dict(_exceptions(lines))
     for number, line in enumerate(lines):
+        if number in exceptions and not _PASSING.search(exceptions[number]):
+            traces.append(first + number)
         if _PANIC.search(line):
             panics.append(first + number)
-        elif _STACK_TRACE.search(line):
-            traces.append(first + number)
+        elif _STACK_TRACE.search(line) or _FRAME.match(line) or _CHAINED.match(line):
+            continue
         elif _ERROR.search(line[:400]):
-            if not _PASSING.search(line):
+            # What is logged with an exception is followed by that.
+            of_one = line + exceptions.get(number, "") + exceptions.get(number + 1, "")
+            if not _PASSING.search(of_one):
                 errors[_VARYING.sub("", _said(line))].append(line)
-            elif _CONFLICT not in line:
+            elif _CONFLICT not in of_one:
                 passing[_OF_LINE.sub("", line[:400])].append(line)
     for same in passing.values():
         if len(same) >= _TIMES_OF_ONE:
@@ -144,6 +159,26 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     count = round(len(lines) * (size - from_byte) / len(found))
     error = redaction.text(_said(most[0])[:200]) if most else ""
     return LogFacts(count, size - from_byte, panics, traces, len(most), error)
+
+
+def _exceptions(lines: list[str]) -> Iterator[tuple[int, str]]:
+    """Yield the number of the line that each exception with a stack begins with, and what it and its causes say."""
+    number = 0
+    while number < len(lines):
+        begin = number
+        number += 1
+        if _TRACEBACK in lines[begin]:
+            while number < len(lines) and lines[number].startswith((" ", "\t")):
+                number += 1
+            yield begin, "\n".join(lines[number : number + _LINES_OF_ONE])
+        elif number < len(lines) and _FRAME.match(lines[number]):
+            said = [lines[begin]]
+            while number < len(lines) and (_FRAME.match(lines[number]) or _CHAINED.match(lines[number])):
+                said += [] if _FRAME.match(lines[number]) else [lines[number]]
+                number += 1
+            yield begin, "\n".join(said)
+        elif _STACK_TRACE.search(lines[begin]):
+            yield begin, lines[begin]
 
 
 def _said(line: str) -> str:
@@ -185,11 +220,15 @@ def _text(found: bytes) -> str:
 
 
 def _without_stacks(lines: list[str]) -> list[str]:
-    """Return lines without the stacks of goroutines after a reason: a reader needs the reason."""
+    """Return lines without the stacks of goroutines after a reason, and of exceptions: a reader needs the reason.
+
+    The first line of an exception's stack stays: it is where it was raised.
+    """
     kept: list[str] = []
     left_out, after_reason = 0, False
-    for line in lines:
-        if after_reason and _STACK.match(line):
+    for number, line in enumerate(lines):
+        in_exception = number > 0 and _FRAME.match(line) and _FRAME.match(lines[number - 1])
+        if in_exception or (after_reason and _STACK.match(line)):
             left_out += 1
             continue
         if left_out:

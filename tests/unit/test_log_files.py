@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from pytest_grovescale import log_files
 from pytest_grovescale.log_files import last_lines, lines_with_credentials, what_to_do
 
@@ -110,6 +112,40 @@ def test_panics_stacks_and_errors_that_repeat(tmp_path: Path) -> None:
     rest = log_files.facts(log, from_byte=len("starting\n") + len(lines[1]) + 1)
     assert (rest.panics, rest.traces) == ([], [3])
     assert log_files.facts(tmp_path / "none").lines == 0
+
+
+JAVA = [
+    "[ReconcilerExecutor-1] WARN EventProcessor - Uncaught error during event processing",
+    "io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: PATCH at: https://a/b. {}",
+    "\tat io.fabric8.kubernetes.client.dsl.internal.OperationSupport.waitForResult(OperationSupport.java:507)",
+    "\tat java.base/java.lang.Thread.run(Thread.java:840)",
+    "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: Failure executing: PATCH. {}",
+    "\tat io.vertx.core.http.impl.Http1xClientConnection$StreamImpl.lambda$new$0(Http1xClientConnection.java:448)",
+    "\t... 14 more",
+]
+DOTNET = [
+    "Unhandled exception. System.InvalidOperationException: {}",
+    "   at Shop.Operator.Program.Main(String[] args) in /src/Program.cs:line 12",
+    "   at Shop.Operator.Program.<Main>(String[] args)",
+]
+NODE = ["Error: {}", "    at reconcile (/app/dist/index.js:14:11)", "    at async /app/dist/index.js:40:3"]
+PYTHON = ["Traceback (most recent call last):", '  File "a.py", line 3, in b', "    c()", "ValueError: {}"]
+
+
+@pytest.mark.parametrize("stack", [JAVA, DOTNET, NODE, PYTHON])
+def test_an_exception_counts_once_and_not_where_it_passes_by_itself(stack: list[str], tmp_path: Path) -> None:
+    wrong = [line.format("no such unit") for line in stack]
+    passing = [line.format('shops.example.com "a" not found') for line in stack]
+    begin = 2 if stack is JAVA else 1
+    facts = log_files.facts(written(tmp_path, [*wrong, "reconciled", *passing, "reconciled", *wrong]))
+    assert facts.traces == [begin, begin + 2 * (len(stack) + 1)]
+    assert facts.errors == (0 if stack is DOTNET else 2)
+
+
+def test_the_reason_of_an_exception_stands_without_its_stack(tmp_path: Path) -> None:
+    log = [*(line.format("no such unit") for line in JAVA), "stopped"]
+    left_out = "… 1 lines of stacks"
+    assert last_lines(written(tmp_path, log), 30) == [*log[:3], left_out, *log[4:6], left_out, "stopped"]
 
 
 def test_an_error_that_is_shown_is_redacted(tmp_path: Path) -> None:
