@@ -88,7 +88,7 @@ _WORDS = re.compile(r"[/:?&=,;\s]")
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
-    """Yield a finding for each family with series of objects that are gone, and each count that stays up."""
+    """Yield a finding for series of objects that are gone, and one for each count that stays up."""
     target, after = seen.target, seen.settled_scrape
     for_each = dict(one_for_each.findings(seen))
     yield from for_each.values()
@@ -165,14 +165,20 @@ def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Findi
         named = {word for value in parts.labels.values() for word in _WORDS.split(value)}
         if not parts.name.startswith(LIBRARIES) and named & gone:
             found[family_of(parts.name, target.families)].append(series)
-    for family, left in sorted(found.items()):
+    if found:
+        # One cause, as a rule: the labels of a library, or one place that deletes no series.
+        families = sorted(found, key=lambda family: (-len(found[family]), family))
+        count = sum(map(len, found.values()))
+        others = len(families) - 1
+        more = f" and of {families[1] if others == 1 else f'{others} more metrics'}" if others else ""
+        each = 1 if others else _SHOWN
         yield Found(
             id=ID,
-            severity="defect" if len(left) > 1 else "waste",
+            severity="defect" if count > 1 else "waste",
             about=About(aspect=Aspect.STATE),
-            text=f"{len(left):,} series of {family} name objects that are gone",
-            evidence=tuple(sorted(left)[:_SHOWN]),
-            check=f'series_growth(family="{family}")',
+            text=f"{count:,} series of {families[0]}{more} name objects that are gone",
+            evidence=tuple(series for family in families for series in sorted(found[family])[:each]),
+            check="series_growth()" if others else f'series_growth(family="{families[0]}")',
         )
 
 

@@ -195,6 +195,15 @@ def test_series_that_name_objects_that_are_gone() -> None:
     (left,) = found(sim)
     assert (left.id, left.severity) == ("initial-state", "defect")
     assert left.text.startswith("3 series of op_restarts")
+    for family in ("op_retries_total", "op_times_total"):
+        scrape(sim, "counter", family, {"settled": 1.0}, pod="pod-0")
+    (left,) = found(sim)
+    assert left.text.startswith("5 series of op_restarts_total and of 2 more")
+    assert [series.partition("{")[0] for series in left.evidence] == [
+        "op_restarts_total",
+        "op_retries_total",
+        "op_times_total",
+    ]
 
 
 def test_open_files_that_stay_in_proportion_to_the_objects() -> None:
