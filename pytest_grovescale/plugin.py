@@ -197,6 +197,8 @@ def _refuse_mistakes(session: pytest.Session, ours: list[pytest.Function]) -> No
     config, settings = session.config, session.config.stash[SETTINGS]
     found: list[str] = config.stash[MISTAKES]
     mistakes = list(dict.fromkeys(found))
+    # What is raised here is not said again in the summary.
+    found.clear()
     worker = hasattr(config, "workerinput")
     if settings.enabled and ours and not mistakes:
         from .session.preflight import of_tests, short_of_space, unwritable

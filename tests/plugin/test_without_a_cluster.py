@@ -323,7 +323,7 @@ def test_a_mistake_of_a_file_of_budgets_is_said_once_for_all_its_tests(
     (pytester.path / "budgets.yaml").write_text("tests: {test_a: [noop_write]}\n", encoding="utf-8")
     result = pytester.runpytest("--grovescale", "--collect-only")
     assert_refused(result, pytester, untouched, "*noop_write*")
-    assert str(result.stderr).count("budgets.yaml:1: ") == 1
+    assert (str(result.stderr) + str(result.stdout)).count("budgets.yaml:1: ") == 1
 
 
 NAMING_TEST = """
