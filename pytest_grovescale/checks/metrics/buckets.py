@@ -14,6 +14,7 @@ from ...errors import NotMeasuredError
 from ...exposition.families import NativeHistogram, text
 from ..check import Outcome, at_most, first, share
 from ..run import Run
+from .distributions import DURATION
 from .families import Problem, Served, chosen, number
 from .help_texts import COUNTS
 from .target import TargetCheck
@@ -203,6 +204,9 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             yield Problem(
                 family=layout.family, rule="buckets", says=says, fix="observe seconds, with bounds in seconds"
             )
+        if layout.bounds[0] < 0 and not layout.counts[0] and DURATION.search(layout.family):
+            says = f"its lowest bound is {layout.bounds[0]:g}, and nothing takes less than no time"
+            yield Problem(family=layout.family, rule="buckets", says=says, fix="give it bounds above 0")
         if layout.share_low > (ABOVE_MAX if math.isinf(layout.bounds[layout.fullest]) else SHARE_MAX):
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
 

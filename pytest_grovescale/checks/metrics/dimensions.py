@@ -34,6 +34,8 @@ _OF_CONTROLLERS = re.compile(r"reconcil\w*|requeues?|requeued|workers?|queue")
 """Words of what every controller does."""
 
 
+_STATUS = re.compile(r"[1-5](?:xx|\d\d)", re.IGNORECASE)
+
 _BOOLEANS = frozenset({"true", "false", "0", "1", "yes", "no", "on", "off"})
 """Values that labels share by chance."""
 
@@ -42,6 +44,7 @@ def problems(families: Sequence[Served]) -> Iterator[Problem]:
     """Yield dimensions of two names, those in the names of families, and histograms and summaries by hand."""
     yield from _two_names(families)
     yield from _instead_of_a_label(families)
+    yield from _numbered(families)
     for family in families:
         if not family.of_library:
             for label, values in sorted(family.labels().items()):
@@ -105,6 +108,30 @@ def _instead_of_a_label(families: Sequence[Served]) -> Iterator[Problem]:
             says = f"its name differs from those of others in {words} only, so that no query adds them up"
             fix = "make them one family, with a label controller"
             yield Problem(family=first.name, rule="label-in-name", says=says, fix=fix)
+
+
+def _numbered(families: Iterable[Served]) -> Iterator[Problem]:
+    """Yield families that differ in a number only: the index of one of several things, or a status of HTTP."""
+    alike: dict[tuple[object, ...], dict[str, Served]] = {}
+    for family in families:
+        parts = family.name.split("_")
+        for place, word in enumerate(parts):
+            if not family.of_library and (word.isdecimal() or _STATUS.fullmatch(word)):
+                key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
+                alike.setdefault(key, {})[word] = family
+    for same in alike.values():
+        words = sorted(same, key=lambda word: (len(word), word))
+        statuses = all(map(_STATUS.fullmatch, words))
+        indexes = all(map(str.isdecimal, words)) and [int(word) for word in words] == list(
+            range(int(words[0]), int(words[0]) + len(words))
+        )
+        if (statuses and len(words) > 1) or (indexes and len(words) >= _FEW_RANGES):
+            says = (
+                f"its name differs from those of others in {', '.join(words[:4])} only, so that no query adds them up"
+            )
+            label = "code" if statuses else "for the number"
+            fix = f"make them one family, with a label {label}"
+            yield Problem(family=same[words[0]].name, rule="label-in-name", says=says, fix=fix)
 
 
 def _word(name: str) -> str:

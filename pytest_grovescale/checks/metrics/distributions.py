@@ -80,6 +80,8 @@ def histogram(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[st
             continue
         assert count is not None  # not missing
         assert total is not None
+        if count and DURATION.search(family.name) and math.isfinite(total) and total / count > LONGEST_S:
+            yield f"its mean of {total / count:.4g} s is longer than a year", example, "observe seconds"
         yield from _of_label_set(own, count, total, samples)
     if len(layouts) > 1:
         yield (

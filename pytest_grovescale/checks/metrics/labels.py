@@ -95,6 +95,11 @@ _PRINTED = re.compile(
 )
 """What programs print where they have no value, or the wrong one."""
 
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'", re.DOTALL)
+
+_NUMBERED = frozenset({"phase", "state"})
+"""Labels whose values are words."""
+
 _BOOLEANS = ({"true", "false"}, {"0", "1"}, {"yes", "no"}, {"on", "off"})
 _CLASS, _CODE = re.compile(r"[1-5]xx", re.IGNORECASE), re.compile(r"[1-5]\d\d")
 """Of an answer of HTTP."""
@@ -256,6 +261,10 @@ def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Itera
             fix = "write each value one way"
             yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
             return
+    if len(values) > 1 and all(map(_QUOTED.fullmatch, values)):
+        value, one = next(iter(values.items()))
+        says, fix = f"each value of {label} has quotes around it, as {value[:40]}", "take them away"
+        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
     classes = [value for value in values if _CLASS.fullmatch(value)]
     if classes and any(map(_CODE.fullmatch, values)):
         says = f"{label} has the class {classes[0]} and single codes, so that a query has to know of both"
@@ -266,6 +275,10 @@ def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Itera
             series=written(values[classes[0]]),
             fix="write classes or codes",
         )
+    if label.lower() in _NUMBERED and len(values) > 1 and all(re.fullmatch(r"\d\d?", value) for value in values):
+        says = f"the values of {label} are numbers that stand for words ({', '.join(sorted(values)[:3])})"
+        one = next(iter(values.values()))
+        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix="write the words")
     ways = [way for way in _BOOLEANS if not way.isdisjoint(known)]
     if len(ways) > 1 and known.keys() <= set().union(*_BOOLEANS):
         says, fix = f"{label} says yes or no in {len(ways)} ways: {', '.join(sorted(known))}", "write true and false"

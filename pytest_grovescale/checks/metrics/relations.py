@@ -110,6 +110,16 @@ _SUCCEEDED = re.compile(r"(?<![^_])succe(?:eded|ss|sses|ssful)(?![^_])")
 _NOT = re.compile(r"(?<![^_])(?:failed|failures?)(?![^_])")
 """Two ways to end, of which each thing has one."""
 
+_TWO_WAYS = (
+    (_SUCCEEDED, _NOT, [pair.more for pair in _PAIRS[:2]]),
+    (re.compile(r"(?<![^_])hits?(?![^_])"), re.compile(r"(?<![^_])miss(?:es)?(?![^_])"), [_PAIRS[3].more]),
+)
+"""Words of two ways to end, of which each thing has one, and those of all that began."""
+
+_PART = re.compile(r"(?<![^_])(?:used|in_use|utili[sz]ed|free|available|allocated)(?![^_])")
+_WHOLE = re.compile(r"(?<![^_])(?:limit|max|maximum|capacity|total|size)(?![^_])")
+"""Words of what a ratio is of, and of what it is by."""
+
 _EITHER = (
     (_SUCCEEDED, re.compile(r"(?<![^_])(?:failed|failures?|errors?)(?![^_])")),
     (re.compile(r"(?<![^_])hits?(?![^_])"), re.compile(r"(?<![^_])miss(?:es)?(?![^_])")),
@@ -154,6 +164,7 @@ def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Pr
     yield from _above(families, samples)
     yield from _ends(families, samples)
     yield from _shares(families, samples)
+    yield from _quotients(families, samples)
     yield from _parts_of_another(families, samples)
     yield from _counted_twice(families, samples)
 
@@ -193,10 +204,21 @@ def _is_read(name: str) -> bool:
 def _ends(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
     """Yield what succeeded where it and what failed, each no more than what began, together are."""
     counters = [family for family in families if family.family.type == "counter"]
-    failed = {stem: one for one in counters for stem in _stems(one.name, _NOT)}
-    begun = {stem: one for pair in _PAIRS[:2] for one in counters for stem in _stems(one.name, pair.more)}
+    for one_way, other_way, whole in _TWO_WAYS:
+        yield from _two_ways(counters, one_way, other_way, whole, samples)
+
+
+def _two_ways(
+    counters: Sequence[Served],
+    one_way: re.Pattern[str],
+    other_way: re.Pattern[str],
+    all_of_them: Sequence[re.Pattern[str] | None],
+    samples: Mapping[str, float],
+) -> Iterator[Problem]:
+    failed = {stem: one for one in counters for stem in _stems(one.name, other_way)}
+    begun = {stem: one for words in all_of_them for one in counters for stem in _stems(one.name, words)}
     for good in counters:
-        for stem in _stems(good.name, _SUCCEEDED):
+        for stem in _stems(good.name, one_way):
             if stem not in failed or stem not in begun:
                 continue
             bad, whole = failed[stem], begun[stem]
@@ -204,7 +226,7 @@ def _ends(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[
             sums = [_sums(one, labels, samples) for one in (good, bad, whole)]
             for key, most in sums[2].items():
                 ended = [one.get(key, 0.0) for one in sums[:2]]
-                if sum(ended) - most > _BEFORE and most >= max(ended) and key in sums[0]:
+                if sum(ended) - most > max(_BEFORE, _MOMENT * most) and most >= max(ended) and key in sums[0]:
                     says = f"it is {ended[0]:g}, {bad.name} {ended[1]:g}, and {whole.name} is {most:g}"
                     example = _example(good, labels, key)
                     yield Problem(family=good.name, rule="inconsistent", says=says, series=example, fix=_FIX)
@@ -228,6 +250,33 @@ def _shares(families: Sequence[Served], samples: Mapping[str, float]) -> Iterato
                         example = _example(family, labels, key)
                         yield Problem(family=family.name, rule="inconsistent", says=says, series=example, fix=_FIX)
                         break
+
+
+def _quotients(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield a ratio that is not what two families beside it make: what is used, by all that there may be."""
+    gauges = [family for family in families if family.family.type == "gauge"]
+    parts = {_stem(_without_unit(one.name)): one for one in gauges if not one.name.endswith("_ratio")}
+    wholes = {stem: one for one in gauges for stem in _stems(one.name, _WHOLE)}
+    for ratio in gauges:
+        part = parts.get(_stem(ratio.name.removesuffix("_ratio"))) if ratio.name.endswith("_ratio") else None
+        if part is None:
+            continue
+        for whole in {one.name: one for stem in _stems(part.name, _PART) if (one := wholes.get(stem))}.values():
+            labels = sorted(ratio.labels())
+            if not labels == sorted(part.labels()) == sorted(whole.labels()):
+                continue
+            given, some, every = (_sums(one, labels, samples) for one in (ratio, part, whole))
+            for key in given.keys() & some.keys() & every.keys():
+                if every[key] > 0 and abs(given[key] - (be := some[key] / every[key])) > _APART:
+                    says = f"it is {given[key]:g}, and {part.name} by {whole.name} is {be:.3g}"
+                    example = _example(ratio, labels, key)
+                    yield Problem(family=ratio.name, rule="inconsistent", says=says, series=example, fix=_FIX)
+                    break
+
+
+def _without_unit(name: str) -> str:
+    unit = unit_in(name)
+    return name.removesuffix(f"_{unit.word}") if unit is not None else name
 
 
 def _stems(name: str, words: re.Pattern[str] | None) -> list[_Key]:

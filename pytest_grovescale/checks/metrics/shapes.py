@@ -57,6 +57,7 @@ _SHAPES = {
         r"(?:SELECT|INSERT|UPDATE|DELETE)\s.+|[a-z_]+[ (].*\[\d+[smhdw]\].*", re.DOTALL | re.IGNORECASE
     ),
     "a place": re.compile(r"-?\d{1,3}\.\d{3,}, ?-?\d{1,3}\.\d{3,}"),
+    "an object of Java": re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*@[0-9a-f]{5,8}|[\w.$]+\$\$Lambda.*", re.DOTALL),
     "a document": re.compile(r"[{\[].*[:,].*[}\]]|&?\{.*\}|map\[.*\]", re.DOTALL),
     "a text of several lines": re.compile(r".*\n.*", re.DOTALL),
     "a text of more than 200 characters": re.compile(r".{200,}", re.DOTALL),
@@ -90,6 +91,8 @@ _PART = r"(?:.*[^0-9a-z])?"
 _MIXED = r"[a-z]*(?:\d+[a-z]+){2,}\d*"
 """Digits and letters in turn, as no word has them: ``v1alpha1`` and ``secp256r1`` have one letter after a digit."""
 
+_TERM = r"[a-z0-9][\w./-]*(?: ?[!=]?= ?[\w.-]*| (?:not)?in \([^)]*\))"
+
 _MANY_SHAPES = {
     "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")),
     "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
@@ -108,6 +111,9 @@ _MANY_SHAPES = {
     "a long random part": (2, re.compile(rf"{_PART}(?=[0-9a-z]{{12,}}$){_MIXED}", re.IGNORECASE)),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
     "a duration": (3, re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)")),
+    "a selector of labels": (2, re.compile(rf"{_TERM}(?:, ?{_TERM})*")),
+    # What someone chose is mostly a multiple of five seconds.
+    "a duration to the second": (2, re.compile(r"(?:\d+h)?\d+m\d?[1-46-9]s")),
     # Of a scale of factors a few have as many: 1, 1.125, 1.0625.
     "a number with many digits": (1, re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE)),
     "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),

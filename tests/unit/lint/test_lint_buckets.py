@@ -104,3 +104,11 @@ def test_whole_numbers_have_whole_bounds(help: str, fractions: tuple[str, ...], 
     lines = "".join(f'x_gang_pods_bucket{{le="{bound}"}} {count}\n' for bound, count in counts.items())
     text = f"# HELP x_gang_pods {help}\n# TYPE x_gang_pods histogram\n{lines}x_gang_pods_sum 63\nx_gang_pods_count 14\n"
     assert rules(text) == ["buckets"] * wrong
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("x_move_duration_seconds", True), ("x_clock_skew_seconds", False)])
+def test_no_duration_is_below_zero(name: str, wrong: bool) -> None:
+    counts = {"-1": 0, "1": 4, "10": 9, "+Inf": 14}
+    lines = "".join(f'{name}_bucket{{le="{bound}"}} {count}\n' for bound, count in counts.items())
+    text = f"# HELP {name} Help.\n# TYPE {name} histogram\n{lines}{name}_sum 163\n{name}_count 14\n"
+    assert rules(text) == ["buckets"] * wrong

@@ -103,3 +103,19 @@ def test_how_reconciles_ended_is_no_controller() -> None:
     known = family("x_managed", "gauge", '{kind="Backup"}', '{kind="Restore"}')
     # Numbers of objects may be a family for each kind.
     assert rules(family("x_backups", "gauge"), family("x_restores", "gauge"), known) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (("2xx", "5xx"), True),
+        (("200", "404"), True),
+        (("0", "1", "2"), True),
+        (("0", "1"), False),
+        (("1", "5", "15"), False),
+        (("4", "6"), False),
+    ],
+)
+def test_names_that_differ_in_a_number_are_one_family(words: tuple[str, ...], wrong: bool) -> None:
+    every = [family(f"x_part_{word}_answers_total", "counter", help=f"Answers, {word}.") for word in words]
+    assert rules(*every) == ["label-in-name"] * wrong

@@ -406,3 +406,31 @@ def test_names_of_classes_and_functions_are_parts_of_a_program() -> None:
     )
     assert labelled("name", *parts, *(f"{part}Of" for part in parts)) == []
     assert labelled("name", "web-7", "api-9", *parts[:2]) == ["unbounded-label"]
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "rule"),
+    [
+        ("selector", ("app=web,tier=front", "app in (a, b),env!=prod"), "unbounded-values"),
+        ("listener", ("io.acme.OffsetListener@1a2b3c4d",), "unbounded-values"),
+        ("after", ("3m12s", "12m9s"), "unbounded-values"),
+        ("phase", ("0", "1", "2"), "label-variants"),
+        ("queue", ('\\"etl\\"', '\\"ml\\"'), "label-variants"),
+    ],
+)
+def test_what_a_program_prints_of_its_objects(label: str, values: tuple[str, ...], rule: str) -> None:
+    assert labelled(label, *values) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("label", "values"),
+    [
+        ("mode", ("a=b", "plain")),
+        ("interval", ("5m0s", "1m30s", "2m15s")),
+        ("phase", ("1st", "2nd")),
+        ("level", ("0", "1", "2")),
+        ("escaped", ('\\"a\\"', "b")),
+    ],
+)
+def test_what_someone_chose_is_a_list(label: str, values: tuple[str, ...]) -> None:
+    assert labelled(label, *values) == []

@@ -206,3 +206,22 @@ def test_spans_of_time_are_within_each_other() -> None:
 
     assert active(5) == []
     assert active(9) == ["op_active_users"]
+
+
+@pytest.mark.parametrize(("misses", "wrong"), [(300, True), (21, False)])
+def test_hits_and_misses_are_no_more_than_lookups(misses: int, wrong: bool) -> None:
+    values = {"lookups": 900, "hits": 880, "misses": misses}
+    names = {word: f"op_cache_{word}_total" for word in values}
+    texts = [described(names[word], "counter", f"{names[word]} {value}") for word, value in values.items()]
+    assert [one.family for one in found(*texts)] == ["op_cache_hits_total"] * wrong
+
+
+@pytest.mark.parametrize(("ratio", "wrong"), [(0.2, True), (0.74, False), (0.8, False)])
+def test_a_ratio_is_the_quotient_of_what_is_beside_it(ratio: float, wrong: bool) -> None:
+    values = {"used_ratio": ratio, "used_bytes": 74e9, "capacity_bytes": 100e9}
+    texts = [
+        described(f"op_disk_{end}", "gauge", f'op_disk_{end}{{disk="a"}} {value}') for end, value in values.items()
+    ]
+    assert [one.family for one in found(*texts)] == ["op_disk_used_ratio"] * wrong
+    # Of other disks.
+    assert found(*texts[:2], texts[2].replace('"a"', '"b"')) == []

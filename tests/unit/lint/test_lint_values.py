@@ -220,3 +220,14 @@ def test_a_condition_has_one_status(name: str, wrong: bool) -> None:
         for status, value in (("True", 1), ("False", 1), ("Unknown", 0))
     )
     assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{series}") == ["value"] * wrong
+
+
+@pytest.mark.parametrize(("per_second", "wrong"), [(1.0, False), (1e9, True)])
+def test_no_mean_duration_is_longer_than_a_year(per_second: float, wrong: bool) -> None:
+    lines = "".join(f'x_move_duration_seconds_bucket{{le="{bound * per_second}"}} 5\n' for bound in (1, 10))
+    text = (
+        f"# HELP x_move_duration_seconds Help.\n# TYPE x_move_duration_seconds histogram\n{lines}"
+        'x_move_duration_seconds_bucket{le="+Inf"} 5\n'
+        f"x_move_duration_seconds_sum {4 * per_second}\nx_move_duration_seconds_count 5\n"
+    )
+    assert found(text) == ["inconsistent"] * wrong
