@@ -1,4 +1,8 @@
-"""Advisory file locks (flock): the kernel releases them when their holder dies."""
+"""Advisory file locks (flock): the kernel releases them when their holder dies.
+
+A child that is to share one gets its descriptor. A copy of the process does not: what a test forks and leaves running
+would hold up other runs, after this one has ended.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,20 @@ import contextlib
 import errno
 import os
 import stat
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
+
+_taken: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
+
+
+def _let_go_in_copy() -> None:
+    for file in list(_taken):
+        file.close()
+
+
+os.register_at_fork(after_in_child=_let_go_in_copy)
 
 
 def take(path: Path, *, shared: bool = False, wait: bool = True) -> BinaryIO | None:
@@ -22,6 +37,7 @@ def take(path: Path, *, shared: bool = False, wait: bool = True) -> BinaryIO | N
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
             if _is_current(file, path):
+                _taken.add(file)
                 return file
         except BlockingIOError:
             file.close()

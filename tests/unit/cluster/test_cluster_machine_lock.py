@@ -281,3 +281,25 @@ def test_lock_whose_file_its_holder_removed_is_taken_again(tmp_path: Path) -> No
     assert taken == [True]
     assert not locks.is_held(path)
     assert not locks.is_held(tmp_path / "nonesuch")
+
+
+FORKED = """
+    import os, sys
+    from pytest_grovescale.cluster import machine_lock
+    with machine_lock.exclusive():
+        if os.fork() == 0:
+            # A copy that a test leaves running: it ends when its standard input does.
+            print("forked", flush=True)
+            sys.stdin.read()
+            os._exit(0)
+    print("free", flush=True)
+"""
+
+
+def test_a_copy_that_a_test_forked_keeps_no_turn(state_dir: Path, python: Python) -> None:
+    process = python(FORKED)
+    assert {line(process), line(process)} == {"forked", "free"}
+    later = python(HOLD, "exclusive")
+    assert line(later) == "mine"
+    done(later)
+    done(process)
