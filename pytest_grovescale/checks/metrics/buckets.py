@@ -32,7 +32,28 @@ _SOME = 10
 _MANY = 64
 """Buckets that no histogram needs: each is a series of each label set."""
 
-_DEFAULT_MS = (5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, math.inf)
+_DEFAULT_MS = (
+    (5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1_000.0, 2_500.0, 5_000.0, 10_000.0, math.inf),
+    # OpenTelemetry's.
+    (
+        0,
+        5.0,
+        10.0,
+        25.0,
+        50.0,
+        75.0,
+        100.0,
+        250.0,
+        500.0,
+        750.0,
+        1_000.0,
+        2_500.0,
+        5_000.0,
+        7_500.0,
+        10_000.0,
+        math.inf,
+    ),
+)
 
 _FRACTIONS = 3
 """Bounds between 0 and 1 that whole numbers have no use for."""
@@ -196,7 +217,7 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             says = f"it counts things, and {len(fractions)} of its bounds lie between 0 and 1, as {fractions[0]:g}"
             fix_ = "give it whole bounds, up to the largest number that there may be"
             yield Problem(family=layout.family, rule="buckets", says=says, fix=fix_)
-        if layout.bounds == _DEFAULT_MS and unit_in(layout.family) == ("seconds", "seconds"):
+        if layout.bounds in _DEFAULT_MS and unit_in(layout.family) == ("seconds", "seconds"):
             says = "its bounds are those that client libraries have for seconds, in milliseconds"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="observe seconds, with such bounds")
         elif len(layout.bounds) > 2 and layout.bounds[-2] >= _LONGEST_S and _SHORT.search(layout.family):

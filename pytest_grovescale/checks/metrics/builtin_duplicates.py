@@ -95,7 +95,11 @@ _SAYINGS = (
         "controller_runtime_reconcile_total",
         '{result=~"requeue.*"}',
     ),
-    _saying(rf"{_RECONCILE}(?:_(?:count|runs|loops|calls))?_total", "c", "controller_runtime_reconcile_total"),
+    _saying(
+        rf"{_RECONCILE}(?:_(?:count|runs|loops|calls|starts?|started|ends?|ended))?_total",
+        "c",
+        "controller_runtime_reconcile_total",
+    ),
     _saying(
         rf"{_RECONCILE}(?:_workers)?_(?:{_IN_FLIGHT})|(?:{_IN_FLIGHT})_(?:{_RECONCILE}|reconcilers|workers)",
         "g",

@@ -34,6 +34,7 @@ _OF_CONTROLLERS = re.compile(r"reconcil\w*|requeues?|requeued|workers?|queue")
 """Words of what every controller does."""
 
 
+_INDEX = re.compile(r"0x[0-9a-f]+|\d+")
 _STATUS = re.compile(r"[1-5](?:xx|\d\d)", re.IGNORECASE)
 
 _BOOLEANS = frozenset({"true", "false", "0", "1", "yes", "no", "on", "off"})
@@ -116,15 +117,14 @@ def _numbered(families: Iterable[Served]) -> Iterator[Problem]:
     for family in families:
         parts = family.name.split("_")
         for place, word in enumerate(parts):
-            if not family.of_library and (word.isdecimal() or _STATUS.fullmatch(word)):
+            if not family.of_library and (_INDEX.fullmatch(word) or _STATUS.fullmatch(word)):
                 key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
                 alike.setdefault(key, {})[word] = family
     for same in alike.values():
         words = sorted(same, key=lambda word: (len(word), word))
         statuses = all(map(_STATUS.fullmatch, words))
-        indexes = all(map(str.isdecimal, words)) and [int(word) for word in words] == list(
-            range(int(words[0]), int(words[0]) + len(words))
-        )
+        numbers = [int(word, 16 if word.startswith("0x") else 10) for word in words if _INDEX.fullmatch(word)]
+        indexes = len(numbers) == len(words) and numbers == list(range(numbers[0], numbers[0] + len(words)))
         if (statuses and len(words) > 1) or (indexes and len(words) >= _FEW_RANGES):
             says = (
                 f"its name differs from those of others in {', '.join(words[:4])} only, so that no query adds them up"

@@ -21,10 +21,19 @@ LabelSet = tuple[tuple[str, str], ...]
 _SLACK = 1e-6
 """Of a sum, relative: floating-point additions."""
 
+_SURE = 100
+"""Observations."""
+
+_NEARLY_ALL = 0.99
+_OTHER_UNIT = 100.0
+"""How many times the largest of nearly all the mean may be: the few largest may have been long ago."""
+
 _EXPONENTIAL = range(-4, 9)
 """Schemas of native histograms whose buckets grow by a factor."""
 
 _LARGEST_EXPONENT = 1024
+
+_THIRTY_YEARS_S = 1e9
 
 LONGEST_S = 3.2e7
 """A year: what takes longer is in milliseconds or less."""
@@ -48,6 +57,15 @@ def _without(family: Served, suffix: str, label: str, fix: str) -> Iterator[tupl
     for one in family.series:
         if one.name == family.name + suffix and label not in one.labels:
             yield f"a sample of a {family.family.type} has no {label}", written(one), fix
+
+
+def _too_long(family: Served, mean: float) -> str:
+    """Return that a mean in seconds cannot be one; empty where it can, as an age of some years."""
+    if math.isfinite(mean) and DURATION.search(family.name) and mean > LONGEST_S:
+        return f"its mean of {mean:.4g} s is longer than a year"
+    if math.isfinite(mean) and family.name.endswith("_seconds") and mean > _THIRTY_YEARS_S:
+        return f"its mean of {mean:.4g} s is longer than thirty years"
+    return ""
 
 
 def _single(series: list[Series] | None, samples: Mapping[str, float]) -> float | None:
@@ -80,8 +98,8 @@ def histogram(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[st
             continue
         assert count is not None  # not missing
         assert total is not None
-        if count and DURATION.search(family.name) and math.isfinite(total) and total / count > LONGEST_S:
-            yield f"its mean of {total / count:.4g} s is longer than a year", example, "observe seconds"
+        if count and (mean := _too_long(family, total / count)):
+            yield mean, example, "observe seconds"
         yield from _of_label_set(own, count, total, samples)
     if len(layouts) > 1:
         yield (
@@ -188,8 +206,8 @@ def summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
             yield f"its sum is {total:g} without an observation", example, fix
         if total is not None and math.isfinite(total) and total < 0 and unit_in(family.name) is not None:
             yield f"its sum is {total:g}, and no duration or size is below zero", example, fix
-        if count and total is not None and DURATION.search(family.name) and total / count > LONGEST_S:
-            yield f"its mean of {total / count:.4g} s is longer than a year", example, "observe seconds"
+        if count and total is not None and (mean := _too_long(family, total / count)):
+            yield mean, example, "observe seconds"
         layouts.setdefault(tuple(sorted(one.labels.get("quantile", "") for one in quantiles.get(labels, []))), example)
         points: list[tuple[float, float]] = []
         for one in quantiles.get(labels, []):
@@ -203,6 +221,11 @@ def summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
             if above < below:
                 yield f"its quantile {high:g} is {above:g}, below {below:g} of quantile {low:g}", example, fix
                 break
+        if known and count and total is not None and count >= _SURE and known[-1][0] >= _NEARLY_ALL:
+            average, nearly = total / count, known[-1][1]
+            if 0 < nearly < math.inf and average > _OTHER_UNIT * nearly:
+                says = f"its mean is {average:.4g}, and its quantile {known[-1][0]:g} {nearly:g}"
+                yield says, example, "observe in one unit"
         if known and total is not None and unit_in(family.name) is not None and known[-1][1] > total * (1 + _SLACK):
             yield (
                 f"its quantile is {known[-1][1]:g}, more than {total:g}, the sum of all",

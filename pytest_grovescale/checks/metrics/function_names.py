@@ -112,6 +112,9 @@ SPEAKING = frozenset({"function", "func", "fn", "function_name", "func_name", "c
 _OF_OTHERS = frozenset({"statement", "query", "command", "rpc", "api", "procedure", "api_call", "request"})
 """Labels of what another program is asked for: its commands and calls begin with a verb, too."""
 
+_ASKS = re.compile(r"(?<![^_])(?:requests|rpcs?|queries|commands)(?![^_])")
+"""Words of what counts or times them."""
+
 LEAST = 2
 """Values of a label that must look like functions: one may be a coincidence."""
 
@@ -184,7 +187,8 @@ def function_labels(families: Iterable[Served], known: Collection[tuple[str, ...
     for family in families:
         for label, values in sorted(family.own_labels().items()):
             match = _functions_among(label, values, known) if len(values) <= MOST else None
-            if match is not None and match[0] == "looks" and label.lower() in _OF_OTHERS:
+            asked = label.lower() in _OF_OTHERS or _ASKS.search(family.name)
+            if match is not None and match[0] == "looks" and asked:
                 continue
             if match is not None:
                 how, names = match

@@ -30,7 +30,9 @@ _UNIT = re.compile(
 """A unit that a help text says: "in milliseconds", "(MiB)", "Bytes of …"."""
 
 _PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+", re.IGNORECASE)
-_NUMBERED_WORDS = re.compile(r"\b0 ?[=:] ?\w+.*\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+", re.DOTALL)
+_NUMBERED_WORDS = re.compile(
+    r"\b0 ?[=:] ?\w+.*\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+|\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+.*\b3 ?[=:] ?\w+", re.DOTALL
+)
 
 _NOW = re.compile(
     r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
@@ -40,8 +42,10 @@ _SO_FAR = re.compile(
     r"\b(?:since (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?|so far|ever)\b)",
     re.IGNORECASE,
 )
-_SINCE_START = re.compile(r"\bsince (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?\b", re.IGNORECASE)
-_HAPPENED = re.compile(r"_(?:\w*(?<!us)ed|sent|seen|written|read|lost|done|made)$")
+_SINCE_START = re.compile(r"\bso far\b|\bsince (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?\b", re.IGNORECASE)
+_HAPPENED = re.compile(
+    r"_(?:\w*(?<!us)ed|sent|seen|written|read|lost|done|made|(?:re)?(?:starts|tries|connects)|errors|failures|crashes)$"
+)
 """The end of the name of what happens, one after the other; ``used`` is a state."""
 _NO_COUNT = re.compile(
     r"\b(?:time|times?tamp|seconds|minutes|hours|days|duration|whether|if|max(?:imum)?|min(?:imum)?|highest|lowest"

@@ -16,7 +16,7 @@ from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run
 from .families import RESERVED, Problem, Served, served, written
 from .series import none_served
-from .shapes import OF_INFOS, is_identifier, peers_of, ports_of, shape_of
+from .shapes import OF_INFOS, is_identifier, owned, peers_of, ports_of, shape_of
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
 from .units import ABBREVIATIONS, unit_in
 
@@ -39,6 +39,16 @@ _OF_ANYTHING = frozenset(
 )
 """Those of `UNBOUNDED` that may as well mean a part of the program: a few values under them that are no identifiers are
 worth a look."""
+
+_OF_KINDS = frozenset({"message", "msg"})
+"""Those that may mean a kind of message."""
+
+_IDENTIFIES = re.compile(
+    r"(?:.*_)?(?:user|customer|account|order|job|task|session|request|transaction|trace|span|correlation|run|build"
+    r"|message|event|project)_?id",
+    re.IGNORECASE,
+)
+"""Labels that identify what comes and goes, unless their values are words."""
 
 _OF_NOW = frozenset({"uptime", "now", "heartbeat", "last_seen"})
 """Those of `UNBOUNDED` that change while a program runs, also among the facts of its process."""
@@ -90,14 +100,14 @@ _CHANGES = re.compile(
 _FEW_CHANGES = 2
 """A single number up to this one may be of a fixed list, as of generations of hardware."""
 
-_PRINTED = re.compile(
-    r"<nil>|<no value>|<none>|null|undefined|NaN|\[object Object\]|%!\w\(.*|<\w+(?:\.\w+)* object at 0x.*", re.DOTALL
-)
+_PRINTED = re.compile(r"<nil>|<no value>|<none>|null|undefined|NaN|\[object Object\]|%!\w\(.*", re.DOTALL)
 """What programs print where they have no value, or the wrong one."""
 
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'", re.DOTALL)
 
-_NUMBERED = frozenset({"phase", "state"})
+_NUMBERED = re.compile(
+    r"phase|state|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)", re.I
+)
 """Labels whose values are words."""
 
 _BOOLEANS = ({"true", "false"}, {"0", "1"}, {"yes", "no"}, {"on", "off"})
@@ -275,7 +285,7 @@ def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Itera
             series=written(values[classes[0]]),
             fix="write classes or codes",
         )
-    if label.lower() in _NUMBERED and len(values) > 1 and all(re.fullmatch(r"\d\d?", value) for value in values):
+    if _NUMBERED.fullmatch(label) and len(values) > 1 and all(re.fullmatch(r"\d\d?", value) for value in values):
         says = f"the values of {label} are numbers that stand for words ({', '.join(sorted(values)[:3])})"
         one = next(iter(values.values()))
         yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix="write the words")
@@ -319,16 +329,18 @@ def _of_label(
     fix = f"take the label {label} away: an Event, a log line or a trace can name the single one"
     example = written(next(iter(values.values())))
     seen = f"{_count(values)} so far"
-    named = label.startswith(COPIED) or label.lower() in forbidden
+    identifies = _IDENTIFIES.fullmatch(label) is not None
+    named = label.startswith(COPIED) or label.lower() in forbidden or identifies
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     shape = None if fact or _routes(label, values) else shape_of(values)
     if shape is None and _OF_PEERS.fullmatch(label):
         shape = ports_of(values)
     if shape is None and not family.name.endswith("_info"):
-        shape = peers_of(label, values)
+        shape = peers_of(label, values) or owned(values)
     if shape is not None and shape[0] in OF_INFOS and family.name.endswith("_info"):
         shape = None  # what versions belong into
-    certain = label.lower() not in _OF_ANYTHING or len(values) > _MOST_WORDS or any(map(is_identifier, values))
+    of_anything = label.lower() in _OF_ANYTHING or (identifies and label.lower() not in forbidden)
+    certain = not of_anything or len(values) > _MOST_WORDS or any(map(is_identifier, values))
     if named and certain and not fact and not _listed(family, label, values):
         says = f"the values of {label} are unbounded ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
@@ -368,7 +380,8 @@ def _listed(family: Served, label: str, values: Collection[str]) -> bool:
     """
     if not _REST.isdisjoint(values):
         return True
-    if label.lower() in _OF_ANYTHING and len(values) <= _FEW and all(_PLAIN.fullmatch(value) for value in values):
+    words = label.lower() in _OF_ANYTHING or label.lower() in _OF_KINDS or _IDENTIFIES.fullmatch(label)
+    if words and len(values) <= _FEW and all(_PLAIN.fullmatch(value) for value in values):
         return True
     if label.lower() not in _OF_OBJECTS:
         return False

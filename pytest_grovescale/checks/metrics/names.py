@@ -323,7 +323,8 @@ def _label_in_name(family: Served) -> Iterator[Problem]:
 def _counter_total(family: Served) -> Iterator[Problem]:
     name, kind = family.name, family.family.type
     if kind == "counter" and not name.endswith("_total") and not _is_info_of_another_type(family):
-        yield _problem(family, "counter-total", "a counter's name ends in _total", f"name it {_as_counter(name)}")
+        better = _as_counter(re.sub(r"_total(?=_)", "", name))
+        yield _problem(family, "counter-total", "a counter's name ends in _total", f"name it {better}")
     if kind not in ("counter", "unknown") and name.endswith("_total"):
         fix = f"name it {name.removesuffix('_total')}, or make it a counter"
         yield _problem(family, "counter-total", f"only a counter's name ends in _total, and this is a {kind}", fix)

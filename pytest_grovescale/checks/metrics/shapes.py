@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 
 _SHAPES = {
     "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
-    "a pod's name": re.compile(r"[a-z0-9.-]+-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}"),
+    "a pod's name": re.compile(r"(?:[^\s@]+@)?[a-z0-9.-]+-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}"),
     "an object's namespace and name": re.compile(r"[a-z0-9][a-z0-9-]*/[a-z][a-z0-9]*-[a-z0-9-]*[0-9][a-z0-9-]*"),
     "a name with a ReplicaSet's hash": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)[bcdf-hj-np-tv-z2-9]{8,10}"),
     "a generated name": re.compile(r"[a-z][a-z0-9.-]*-(?=[a-z]*\d)(?=\d*[a-z])[bcdf-hj-np-tv-z2-9]{5}"),
@@ -39,7 +39,7 @@ _SHAPES = {
     "addresses of two ends": re.compile(
         r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\s?\W{1,3}\s?(?:to )?\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:\W.*)?"
     ),
-    "a pointer": re.compile(r"0x[0-9a-f]{6,16}", re.IGNORECASE),
+    "a pointer": re.compile(r"(?:<.* at )?0x[0-9a-f]{6,16}>?", re.IGNORECASE | re.DOTALL),
     "a URL with a number or a query": re.compile(
         r"[a-z][a-z0-9+.-]*://(?:\d{1,3}(?:\.\d{1,3}){3}\S*|[^/\s]+/\S*(?:\d{2}|[0-9a-f]{8}|\?|=)\S*)"
     ),
@@ -111,6 +111,7 @@ _MANY_SHAPES = {
     "a long random part": (2, re.compile(rf"{_PART}(?=[0-9a-z]{{12,}}$){_MIXED}", re.IGNORECASE)),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
     "a duration": (3, re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)")),
+    "a network": (5, re.compile(r"\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}|(?=.*:)[0-9a-f:]{3,40}/\d{1,3}", re.IGNORECASE)),
     "a selector of labels": (2, re.compile(rf"{_TERM}(?:, ?{_TERM})*")),
     # What someone chose is mostly a multiple of five seconds.
     "a duration to the second": (2, re.compile(r"(?:\d+h)?\d+m\d?[1-46-9]s")),
@@ -175,6 +176,20 @@ def peers_of(label: str, values: Collection[str]) -> tuple[str, str] | None:
         return "a host's name", hosts[0]
     cards = [value for value in values if _CARD.fullmatch(value)]
     return ("a network card's address", cards[0]) if len(cards) >= _MANY_CARDS else None
+
+
+_OWNED = re.compile(
+    r"(?!(?:application|audio|font|image|multipart|text|video)/)([\w.-]+)/(?!v\d)[\w.-]+", re.IGNORECASE
+)
+_MANY_OWNED = 10
+
+
+def owned(values: Collection[str]) -> tuple[str, str] | None:
+    """Return that many values are names with their owners, most of another one, and one of them; None if not."""
+    matches = [match for value in values if (match := _OWNED.fullmatch(value))]
+    if len(matches) < max(_MANY_OWNED, len(values) / 2) or 3 * len({match[1] for match in matches}) < 2 * len(matches):
+        return None
+    return "a name with its owner", matches[0][0]
 
 
 def is_identifier(value: str) -> bool:

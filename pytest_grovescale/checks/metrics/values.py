@@ -283,11 +283,18 @@ def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
         if label in one.labels:
             rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
             groups[rest].append((one, value))
+    whether = _WHETHER.match(family.family.help) is not None
+    every = {value for group in groups.values() for _, value in group}
     for group in groups.values():
         values = [value for _, value in group]
         if stateset and not {*values} <= {0.0, 1.0}:
             yield "a state is 1 or 0", written(group[0][0]), "set the states that hold to 1, and the others to 0"
-        elif not stateset and 0.0 in values and {*values} <= {0.0, 1.0} and sum(values) > 1:
+        elif (
+            not stateset
+            and (0.0 in values or (whether and 0.0 in every))
+            and {*values} <= {0.0, 1.0}
+            and sum(values) > 1
+        ):
             says = f"it is in {sum(values):.0f} values of {label} at once"
             yield says, written(next(one for one, value in group if value)), f"set the {label} before to 0"
 

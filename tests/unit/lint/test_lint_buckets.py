@@ -112,3 +112,10 @@ def test_no_duration_is_below_zero(name: str, wrong: bool) -> None:
     lines = "".join(f'{name}_bucket{{le="{bound}"}} {count}\n' for bound, count in counts.items())
     text = f"# HELP {name} Help.\n# TYPE {name} histogram\n{lines}{name}_sum 163\n{name}_count 14\n"
     assert rules(text) == ["buckets"] * wrong
+
+
+def test_the_bounds_of_opentelemetry_are_milliseconds() -> None:
+    bounds = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000, "+Inf")
+    lines = "".join(f'x_dump_seconds_bucket{{le="{bound}"}} {5 * index}\n' for index, bound in enumerate(bounds))
+    text = f"# HELP x_dump_seconds Help.\n# TYPE x_dump_seconds histogram\n{lines}x_dump_seconds_sum 200000\n"
+    assert rules(f"{text}x_dump_seconds_count 75\n") == ["buckets"]

@@ -82,3 +82,8 @@ def test_functions_of_a_source_with_their_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize("label", ["statement", "command", "api"])
 def test_what_another_program_is_asked_for_is_no_function(label: str) -> None:
     assert rules(family("x_calls_total", "counter", f'{{{label}="load_topics"}}', f'{{{label}="save_offset"}}')) == []
+
+
+def test_requests_have_names_as_functions_do() -> None:
+    labels = ('{name="add_account"}', '{name="remove_account"}')
+    assert "function-name" not in rules(family("x_replication_requests", "gauge", *labels))

@@ -434,3 +434,39 @@ def test_what_a_program_prints_of_its_objects(label: str, values: tuple[str, ...
 )
 def test_what_someone_chose_is_a_list(label: str, values: tuple[str, ...]) -> None:
     assert labelled(label, *values) == []
+
+
+OWNERS = ("acme", "stan", "openlab", "zoe", "bert", "kim", "lee", "mia", "noa", "oli")
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "rule"),
+    [
+        ("subnet", tuple(f"81.12.{part}.0/24" for part in range(5)), "unbounded-values"),
+        ("context", ("<plan.Plan object at 0x7f2a4c01d90>",), "unbounded-values"),
+        ("dataset", tuple(f"{owner}/set" for owner in OWNERS), "unbounded-values"),
+        ("worker", ("celery@etl-7f9c6d5b4-x2x9z",), "unbounded-values"),
+        ("user_id", ("17", "4"), "unbounded-label"),
+        ("connection_status", ("0", "2"), "label-variants"),
+    ],
+)
+def test_what_real_programs_had_as_labels(label: str, values: tuple[str, ...], rule: str) -> None:
+    assert labelled(label, *values) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("label", "values"),
+    [
+        ("cidr", ("10.96.0.0/12", "10.244.0.0/16")),
+        ("module", tuple(f"storage/{owner}" for owner in OWNERS)),
+        ("content_type", tuple(f"application/{owner}" for owner in OWNERS)),
+        ("group", tuple(f"{owner}/v1" for owner in OWNERS)),
+        ("job_id", ("resync", "cleanup")),
+        ("broker_id", ("1", "2", "3")),
+        ("message", ("get_range", "range")),
+        ("exit_status", ("0", "1")),
+        ("http_status", ("1", "2")),
+    ],
+)
+def test_what_sound_programs_have_as_labels(label: str, values: tuple[str, ...]) -> None:
+    assert labelled(label, *values) == []

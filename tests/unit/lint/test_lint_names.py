@@ -307,3 +307,17 @@ def test_a_help_text_that_says_another_thing(name: str, kind: str, help: str, ru
 )
 def test_a_help_text_that_says_the_same(name: str, kind: str, help: str) -> None:
     assert rules(family(name, kind, help=help)) == []
+
+
+def test_numbers_for_words_may_begin_at_one() -> None:
+    assert rules(family("x_member_status", "gauge", help="1=Alive, 2=Leaving, 3=Left.")) == ["derived"]
+
+
+def test_a_fix_moves_total_to_the_end() -> None:
+    (problem,) = problems(family("x_total_queries", "counter"))
+    assert problem.fix == "name it x_queries_total"
+
+
+def test_restarts_so_far_are_counted() -> None:
+    assert rules(family("x_browser_restarts", "gauge", help="Restarts of the browser so far.")) == ["type"]
+    assert rules(family("x_browser_sessions", "gauge", help="Sessions since the start that are open.")) == []

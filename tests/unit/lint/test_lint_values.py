@@ -231,3 +231,19 @@ def test_no_mean_duration_is_longer_than_a_year(per_second: float, wrong: bool) 
         f"x_move_duration_seconds_sum {4 * per_second}\nx_move_duration_seconds_count 5\n"
     )
     assert found(text) == ["inconsistent"] * wrong
+
+
+@pytest.mark.parametrize(("total", "count", "wrong"), [(1062.7, 812, True), (1.0627, 812, False), (1062.7, 50, False)])
+def test_the_mean_of_a_summary_is_in_the_unit_of_its_quantiles(total: float, count: int, wrong: bool) -> None:
+    text = (
+        '# HELP x_read_seconds Help.\n# TYPE x_read_seconds summary\nx_read_seconds{quantile="0.99"} 0.0041\n'
+        f"x_read_seconds_sum {total}\nx_read_seconds_count {count}\n"
+    )
+    assert found(text) == ["inconsistent"] * wrong
+
+
+@pytest.mark.parametrize(("help", "wrong"), [("Whether it has this status.", True), ("Help.", False)])
+def test_a_status_that_was_left_behind(help: str, wrong: bool) -> None:
+    values = {("a", "active"): 1, ("a", "failed"): 1, ("b", "active"): 0, ("b", "failed"): 0}
+    series = "".join(f'x_vip_status{{node="{node}",status="{one}"}} {value}\n' for (node, one), value in values.items())
+    assert found(f"# HELP x_vip_status {help}\n# TYPE x_vip_status gauge\n{series}") == ["value"] * wrong
