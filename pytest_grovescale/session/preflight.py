@@ -74,6 +74,7 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
         if key not in seen:
             seen.add(key)
             found |= dict.fromkeys(_resolved(item, wanted, settings, uses_operator=uses_operator, worker=worker))
+        found |= dict.fromkeys(_hindered(item))
     found |= dict.fromkeys(_without_baseline(items, settings, root))
     scaled = [item for item in items if "scale" in item.fixturenames]
     measured = {item.function for item in scaled if not is_profiled(item)}
@@ -89,6 +90,23 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
         found |= dict.fromkeys(unread(settings, _parameters_of(codes.values())))
     found |= dict.fromkeys(_wrong_parameters(settings, codes.values()))
     return list(found)
+
+
+def _hindered(item: pytest.Function) -> Iterator[str]:
+    """Yield the plugins of others that take from a scale test what it needs: pytest-forked, pytest-socket."""
+    options = item.config.option
+    if getattr(options, "forked", False) or item.get_closest_marker("forked"):
+        yield (
+            f"{node_id(item)}: pytest-forked runs it in a copy of pytest, without the threads that measure\n"
+            "  → Leave out --forked: operator and cluster have processes of their own."
+        )
+    allowed = {"enable_socket", "allow_hosts"} & {mark.name for mark in item.iter_markers()}
+    allowed |= {name for name in ("allow_hosts", "force_enable_socket") if getattr(options, name, None)}
+    if getattr(options, "disable_socket", False) and not allowed and "socket_enabled" not in item.fixturenames:
+        yield (
+            f"{node_id(item)}: pytest-socket forbids all connections (--disable-socket)\n"
+            "  → Mark it with @pytest.mark.enable_socket: its cluster is on this machine."
+        )
 
 
 def unwritable(settings: Settings) -> list[str]:

@@ -326,6 +326,42 @@ def test_a_mistake_of_a_file_of_budgets_is_said_once_for_all_its_tests(
     assert (str(result.stderr) + str(result.stdout)).count("budgets.yaml:1: ") == 1
 
 
+OF_OTHERS = """
+def pytest_addoption(parser):
+    parser.addoption("--forked", action="store_true")
+    parser.addoption("--disable-socket", action="store_true")
+    parser.addoption("--allow-hosts")
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "enable_socket")
+"""
+"""The options of pytest-forked and pytest-socket."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "messages"),
+    [
+        (
+            "--forked",
+            [f"test_it.py::{test}: pytest-forked runs it in a copy of pytest*" for test in ("test_it", "test_m")],
+        ),
+        ("--disable-socket", ["test_it.py::test_it: pytest-socket forbids all connections*"]),
+        ("--disable-socket --allow-hosts=127.0.0.1", []),
+    ],
+)
+def test_a_plugin_that_takes_what_a_scale_test_needs_is_named(
+    pytester: pytest.Pytester, untouched: Path, arguments: str, messages: list[str]
+) -> None:
+    pytester.makeconftest(OF_OTHERS)
+    marked = "import pytest\n@pytest.mark.enable_socket\ndef test_m(scale): pass"
+    pytester.makepyfile(test_it=f"{SCALE_TEST}\n{marked}")
+    result = pytester.runpytest("--grovescale", "--collect-only", *arguments.split())
+    if messages:
+        assert_refused(result, pytester, untouched, *messages)
+    else:
+        assert result.ret == 0
+
+
 NAMING_TEST = """
 import pytest
 from pytest_grovescale import checks
