@@ -103,9 +103,12 @@ def from_kubeconfig(path: Path | str | None = None, context: str | None = None, 
         loader.load_and_set(configuration)
     except ClusterError as error:
         raise ClusterError(f"{_unusable(files, context)}: {error.message}", next_step=error.next_step) from error
-    except (ConfigException, OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+    except (ConfigException, OSError, yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # The library looks into whatever it is: its words for a login page are those of a program.
+        is_other = isinstance(error, AttributeError | LookupError | TypeError)
+        said = "it has not the form of a kubeconfig: clusters, users and contexts" if is_other else error
         raise ClusterError(
-            f"{_unusable(files, context)}: {error}",
+            f"{_unusable(files, context)}: {said}",
             next_step="Check it with: kubectl --kubeconfig FILE config get-contexts.",
         ) from error
     # The library renamed the key (kubernetes 36: BearerToken); a user with a password has "Basic …" in it too.

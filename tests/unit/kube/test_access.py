@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -88,6 +89,27 @@ def test_missing_context_names_the_file_and_the_next_step(tmp_path: Path, snapsh
     assert masked(str(caught.value), {tmp_path: "folder"}) == snapshot
     assert "'nope'" in caught.value.message
     assert caught.value.next_step == "Contexts: one."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<html>login</html>\n",
+        "[]\n",
+        "contexts: [stage]\n",
+        "contexts: {stage: {}}\n",
+        "clusters:\nusers:\ncontexts: [{name: stage}]\n",
+        "clusters: {a: {server: x}}\ncontexts: [{name: stage, context: {cluster: a}}]\n",
+        "clusters: [{name: a}]\ncontexts: [{name: stage, context: {cluster: a}}]\n",
+    ],
+)
+def test_what_is_no_kubeconfig_is_said_in_words(content: str, tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ClusterError) as refused:
+        from_kubeconfig(file, "stage")
+    assert not re.search(r"object|attribute|NoneType|subscript|indices|^'\w+'$", refused.value.message), refused.value
+    assert refused.value.next_step
 
 
 def test_no_kubeconfig_at_all_is_reported(
