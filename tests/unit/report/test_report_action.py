@@ -24,6 +24,9 @@ ROOT = Path(__file__).parents[3]
 STEPS: list[dict[str, Any]] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))["runs"]["steps"]
 
 
+COMPARISON = ("OPERATOR", "TEST", "BUILD", "OPTIONS", "BASE")
+
+
 def step(*variables: str) -> str:
     """Return the script of the step with these variables."""
     (found,) = [one["run"] for one in STEPS if set(one.get("env", ())) == set(variables)]
@@ -51,7 +54,7 @@ def program(folder: Path, name: str, source: str) -> Path:
 
 def test_all_scripts_are_run_here() -> None:
     scripts = [one["run"] for one in STEPS if "run" in one]
-    variables = [("INSTALL",), ("TESTS",), ("OPERATOR", "TEST", "BUILD", "BASE"), ("GH_TOKEN", "NUMBER")]
+    variables = [("INSTALL",), ("TESTS",), COMPARISON, ("GH_TOKEN", "NUMBER")]
     assert scripts == [step(*names) for names in variables]
     assert all(one["shell"] == "bash" for one in STEPS if "run" in one)
 
@@ -91,13 +94,15 @@ def test_the_base_is_fetched_and_compared(tmp_path: Path) -> None:
         "OPERATOR": "tests/scale/operator.yaml",
         "TEST": "tests/scale/test_it.py::test_it",
         "BUILD": "make -j build",
+        "OPTIONS": "--param objects=20 --nodes=5",
     }
-    done = run(step("OPERATOR", "TEST", "BUILD", "BASE"), clone, programs, BASE=base, **named)
+    done = run(step(*COMPARISON), clone, programs, BASE=base, **named)
     assert done.returncode == 0, done.stderr
     assert git(clone, "cat-file", "-t", base) == "commit"
     options = parser().parse_args(json.loads(done.stdout))
     assert (options.git, options.build) == ([base, "HEAD"], "make -j build")
     assert options.quick
+    assert (options.param, str(options.nodes)) == (["objects=20"], "5")
 
 
 GH = """\
