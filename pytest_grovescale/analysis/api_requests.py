@@ -57,6 +57,7 @@ _LIMITS_OF_OTHERS = (
     ("exceeded quota", "a quota is used up"),
     ("admission webhook", "an admission webhook denied it"),
     ("PodSecurity", "the namespace's pod security level denied it"),
+    ("field not declared in schema", "its kind has no such field in the cluster: another version of the CRD"),
 )
 """What the API server's message has → why a request was refused, though there was a right to it."""
 MISSING_RIGHT = "a right is missing"

@@ -23,8 +23,8 @@ from .stalls import PROBES
 
 _CHUNK = 1 << 20
 
-_EXPLAINED = frozenset({400, 403, 413, 422})
-"""Answers whose reason is in their message alone."""
+_EXPLAINED = frozenset({400, 403, 413, 422, 500})
+"""Answers whose reason is in their message alone; 500 is that of an apply whose field the CRD does not have, too."""
 _LONGEST_MESSAGE = 300
 
 Created = Callable[[Request, str], None]

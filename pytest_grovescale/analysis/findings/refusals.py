@@ -307,12 +307,16 @@ def _retries(refused: list[Sent]) -> Iterator[Finding]:
             repeated += tries
     if flat:
         number, gap, example = max(flat)
+        (code, why, message), _ = Counter((one.code, meaning(one), one.message) for one in repeated).most_common(1)[0]
         yield Found(
             id=ID,
             severity="defect",
             about=About(aspect=Aspect.ACTION, requests=repeated),
             text=f"refused requests are repeated without a growing delay: {example}, {number:,} times, every"
-            f" {gap * 1e3:,.3g} ms",
-            evidence=(f"{len(flat):,} objects were tried so",) if len(flat) > 1 else (),
+            f" {gap * 1e3:,.3g} ms, answered {code}{f' ({why})' if why else ''}",
+            evidence=(
+                *([f"the API server said: {message}"] if message else []),
+                *([f"{len(flat):,} objects were tried so"] if len(flat) > 1 else []),
+            ),
             check='error_ratio(kind="persistent")',
         )

@@ -58,6 +58,12 @@ def refused(times: int = 1, **parts: Any) -> Callable[[Simulation], None]:
     ("parts", "times", "severity", "words"),
     [
         ({"message": "spec.ports: Required"}, 1, "defect", "create services t/s was answered 422 (invalid) 1 time"),
+        (
+            {"code": 500, "message": "failed to create typed patch object: .status.a: field not declared in schema"},
+            2,
+            "defect",
+            "another version of the CRD) 2 times",
+        ),
         ({"code": 500}, 1, "defect", "answered 500 (error of the server) 1 time, and not sent again for 11 s"),
         ({"code": 403, "message": 'User "op" cannot create'}, 2, "defect", "403 (a right is missing) 2 times"),
         ({"code": 403, "message": "exceeded quota: q"}, 2, "defect", "403 (a quota is used up) 2 times"),

@@ -86,6 +86,7 @@ def test_who_is_impersonated_is_who_acts() -> None:
         (403, "services", "token=abcdefghijklmnop1234", "token=[redacted]"),
         (422, "services", "x" * 1000, "x" * 300),
         (422, "secrets", "data: Invalid value", ""),
+        (500, "shops", ".status.a: field not declared in schema", ".status.a: field not declared in schema"),
         (409, "services", "the object has been modified", ""),
     ],
 )
