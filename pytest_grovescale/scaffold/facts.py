@@ -146,6 +146,17 @@ def _objects(files: Mapping[str, str]) -> Iterator[Found]:
         yield from (Found(manifest.object, path) for manifest in manifests)
 
 
+def unreadable(facts: Facts, kind: str) -> Iterator[DefinitionError]:
+    """Yield the mistake in each file that has an object of this kind, as it seems, and cannot be read."""
+    for path, text in facts.files.items():
+        mentions = path.endswith(YAML) and re.search(rf"^kind: *[\"']?{kind}\b", text, re.MULTILINE)
+        if mentions and "{{" not in text and not is_template(path, facts.files):
+            try:
+                parse(text, path)
+            except DefinitionError as error:
+                yield error
+
+
 def _texts(root: Path, inner: list[str]) -> Iterator[tuple[str, str]]:
     """Yield path and text of each file that is read; append the folders of other projects to ``inner``."""
     count = 0

@@ -20,7 +20,7 @@ from ..operator.manifests import CRD
 from ..operator.schema import NAME
 from . import builtin_kinds, compiled, custom_resources, deployment, dockerfile, interpreted, milestones, program
 from .custom_resources import CustomResource, Sample
-from .facts import KUSTOMIZED, OUTPUTS, UP, YAML, Facts
+from .facts import KUSTOMIZED, OUTPUTS, UP, YAML, Facts, unreadable
 from .first_test import first_test, owned_kinds
 from .program import Program
 from .rbac import rbac
@@ -158,7 +158,9 @@ def _as_pods(facts: Facts) -> Program:
 
 
 def _lacks_definitions(facts: Facts) -> DefinitionError | None:
-    """Return what to do in a project whose kinds are defined by files that are not there yet; None for others."""
+    """Return what to do in a project whose kinds are defined by files that are not there yet, or cannot be read."""
+    if wrong := next(unreadable(facts, CRD), None):
+        return wrong
     kinds = program.project_kinds(facts)
     if kinds:
         return DefinitionError(

@@ -132,8 +132,9 @@ def test_files_that_are_there_are_left(tmp_path: Path, capsys: pytest.CaptureFix
         {"crd.yaml": CRD.replace("storage: true", "storage: false"), "main.go": MAIN},
         {"crd.yaml": CRD.replace("SCOPE", "Namespaced"), "package.json": "{}"},
         {"Cargo.toml": '[package]\nname = "a"\n', "src/main.rs": "#[derive(CustomResource)]\n"},
+        {"crd.yaml": CRD.replace("spec:\n", "spec:\n\t", 1), "main.go": MAIN},
     ],
-    ids=["no-crd", "no-program", "not-generated", "none-stored", "not-started", "derived"],
+    ids=["no-crd", "no-program", "not-generated", "none-stored", "not-started", "derived", "no-yaml"],
 )
 def test_a_folder_that_lacks_something_gets_the_next_step(content: dict[str, str], snapshot: SnapshotAssertion) -> None:
     with pytest.raises(DefinitionError) as refused:
