@@ -142,7 +142,7 @@ def contents_of(records: Iterable[AnyRecord]) -> Contents:
 def result_of(contents: Contents, *, recording: str = "", findings: bool = True) -> TestResult:
     """Return the result of what a recording holds so far; may be called again when more was fed.
 
-    ``findings``: False leaves them out, two fifths of the work.
+    ``findings``: False leaves them out, a third of the work.
     """
     opened = contents.opened
     indexes = indexes_of(contents)

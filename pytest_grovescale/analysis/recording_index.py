@@ -151,6 +151,8 @@ class Repeated:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._differences: dict[tuple[object, ...], rec.Difference] = {}
+        self._lists: dict[tuple[str, ...], list[str]] = {}
+        self._paths: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._values: dict[tuple[object, ...], dict[str, Any]] = {}
 
     def share(self, record: rec.ObjectSeen | rec.Request) -> None:
@@ -158,7 +160,7 @@ class Repeated:
         texts = self._texts
         for name in _TEXTS_OF_EVENTS if isinstance(record, rec.ObjectSeen) else _TEXTS_OF_REQUESTS:
             text = getattr(record, name)
-            if (known := texts.setdefault(text, text)) is not text:
+            if text and (known := texts.setdefault(text, text)) is not text:
                 force_setattr(record, name, known)
         if isinstance(record, rec.Request):
             return
@@ -169,21 +171,32 @@ class Repeated:
             values = getattr(record, name)
             force_setattr(record, name, self._known(values) if values else self._EMPTY)
         for name in _LISTS_OF_EVENTS:
-            if not getattr(record, name):
-                force_setattr(record, name, self._NONE)
+            if (listed := getattr(record, name)) is not None:
+                shared = self._lists.setdefault(tuple(listed), listed) if listed else self._NONE
+                force_setattr(record, name, shared)
 
     def _known(self, values: dict[str, Any]) -> dict[str, Any]:
+        paths = tuple(values)
         # 1 and True are equal, and are not the same value.
-        key = (*values.items(), *map(type, values.values()))
+        key = (self._paths.get(paths, paths), *values.values(), *map(type, values.values()))
         try:
-            return self._values.setdefault(key, values)
+            if (known := self._values.get(key)) is not None:
+                return known
         except TypeError:  # a field that a condition asks for may be a list
             return values
+        if paths not in self._paths:
+            self._paths[paths] = tuple(self._texts.setdefault(path, path) for path in paths)
+        kept = {
+            path: self._texts.setdefault(value, value) if isinstance(value, str) else value
+            for path, value in zip(self._paths[paths], values.values(), strict=True)
+        }
+        self._values[self._paths[paths], *kept.values(), *map(type, kept.values())] = kept
+        return kept
 
 
-_TEXTS_OF_EVENTS = ("watch", "namespace", "name", "uid")
+_TEXTS_OF_EVENTS = ("watch", "namespace", "name", "uid", "owner", "owner_kind", "owner_version")
 _VALUES_OF_EVENTS = ("fields", "numbers", "coarse")
-_LISTS_OF_EVENTS = ("needs", "exposed")
+_LISTS_OF_EVENTS = ("needs", "exposed", "finalizers")
 _TEXTS_OF_REQUESTS = ("user", "verb", "group", "resource", "subresource", "namespace", "name")
 
 
