@@ -24,10 +24,13 @@ _LONG = {
 _UNIT = re.compile(
     r"(?:\bin |\bunit: ?|[(\[]|^(?=[a-z]{4})(?:the )?(?:total )?(?:number of )?)"
     r"((?:milli|micro|nano)?seconds|minutes|hours|days|(?:kilo|mega|giga|kibi|mebi|gibi)?bytes"
-    r"|percent(?:age)?|[mun]s|µs|[KMG]i?B)(?=[\s.,;)\]]|$)",
+    r"|percent(?:age)?|[mun]s|µs|[KMG]i?B|[kMG]bps)(?=[\s.,;)\]]|$)",
     re.IGNORECASE,
 )
 """A unit that a help text says: "in milliseconds", "(MiB)", "Bytes of …"."""
+
+_LONGEST = 1_000
+"""Characters that are looked at: a longer text is no sentence, and patterns with several gaps take long on it."""
 
 _PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+", re.IGNORECASE)
 _NUMBERED_WORDS = re.compile(
@@ -42,6 +45,13 @@ _SO_FAR = re.compile(
     r"\b(?:since (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?|so far|ever)\b)",
     re.IGNORECASE,
 )
+_EVENTS = re.compile(
+    r"(?:the )?(?:total )?(?:number|count) of (?:failed|successful|succeeded|rejected|dropped|received|sent|processed"
+    r"|handled|completed|retried|aborted) (?:\w+ )?(?:requests|queries|calls|messages|events|responses|packets|attempts"
+    r"|lookups|deliveries|operations|writes|reads|reconciles|reconciliations)\.?$",
+    re.IGNORECASE,
+)
+"""Of things that happen, and of how they ended: no such number falls."""
 _SINCE_START = re.compile(r"\bso far\b|\bsince (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?\b", re.IGNORECASE)
 _HAPPENED = re.compile(
     r"_(?:\w*(?<!us)ed|sent|seen|written|read|lost|done|made|(?:re)?(?:starts|tries|connects)|errors|failures|crashes)$"
@@ -81,13 +91,13 @@ def is_none(text: str) -> bool:
 
 def unit_of(text: str) -> tuple[str, str] | None:
     """Return a unit that a help text says: as it is written, and in full; None where it says none."""
-    said = _UNIT.search(text)
+    said = _UNIT.search(text[:_LONGEST])
     return (said[1], _LONG.get(said[1].lower(), said[1].lower())) if said is not None else None
 
 
 def numbers_words(text: str) -> bool:
     """Return whether a help text says that numbers stand for words: ``0=pending, 1=running, 2=failed``."""
-    return _NUMBERED_WORDS.search(text) is not None
+    return _NUMBERED_WORDS.search(text[:_LONGEST]) is not None
 
 
 def says_now(text: str) -> bool:
@@ -97,7 +107,8 @@ def says_now(text: str) -> bool:
 
 def says_so_far(text: str, name: str) -> bool:
     """Return whether a help text says that what is measured only goes up; where it says no number, the name has to."""
-    if _SO_FAR.search(text):
+    text = text[:_LONGEST]
+    if _SO_FAR.search(text) or _EVENTS.match(text.strip()):
         return True
     happened = _SINCE_START.search(text) is not None and _HAPPENED.search(name) is not None
     return happened and not _NO_COUNT.search(text)
@@ -108,6 +119,7 @@ def opposite_of(name: str, text: str, labels: Collection[str] = ()) -> tuple[str
 
     A help text of several clauses, or with a negation, may well name both.
     """
+    text = text[:_LONGEST]
     if _NEGATED.search(text):
         return None
     for ours, theirs in _OPPOSITES:

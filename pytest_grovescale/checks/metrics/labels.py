@@ -45,7 +45,7 @@ _OF_KINDS = frozenset({"message", "msg"})
 
 _IDENTIFIES = re.compile(
     r"(?:.*_)?(?:user|customer|account|order|job|task|session|request|transaction|trace|span|correlation|run|build"
-    r"|message|event|project)_?id",
+    r"|message|event|project|instance|connection|execution|invocation|workflow)_?id",
     re.IGNORECASE,
 )
 """Labels that identify what comes and goes, unless their values are words."""

@@ -20,7 +20,7 @@ from . import help_texts
 from .families import Problem, Rule, Served, line, own, written
 from .help_texts import COUNTS
 from .target import OwnFamiliesCheck, unread
-from .units import ABBREVIATIONS, unit_in
+from .units import ABBREVIATIONS, OF_TEMPERATURES, unit_in
 
 _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
 """Last words of a name that promise a duration."""
@@ -31,9 +31,10 @@ _DERIVED = re.compile(
 """Words of a gauge that is computed from what a counter or a histogram says."""
 
 _SETTING = re.compile(
-    r"(?<![^_])(?:throttle|throttling|limit|max|maximum|quota|budget|allowed|target|configured)(?![^_])"
+    r"(?<![^_])(?:throttle|throttling|limit|max|maximum|quota|budget|allowed|target|configured"
+    r"|speed|bandwidth|capacity|link|nominal)(?![^_])"
 )
-"""Words of a rate that someone set, and that no query computes."""
+"""Words of a rate that someone set or that a device has, and that no query computes."""
 
 _OF_SCRAPES = re.compile(
     r"up|ALERTS(?:_FOR_STATE)?|scrape_(?:duration_seconds|samples_scraped|samples_post_metric_relabeling|series_added"
@@ -236,9 +237,10 @@ def _unit(family: Served) -> Iterator[Problem]:
         and not COUNTS.match(family.family.help)
     ):
         of_help = unit_in(said[1])
-        if of_help is not None and of_help.word != of_help.base:
+        base = of_help.base if of_help is not None else ABBREVIATIONS.get(said[1], said[1])
+        if base != said[1]:
             stem, total = name.removesuffix("_total"), "_total" * name.endswith("_total")
-            fix = f"expose {of_help.base}, as {stem}_{of_help.base}{total}"
+            fix = f"expose {base}, as {stem}_{base}{total}"
             yield _problem(family, "unit", f"its help text says {said[0]}, and its name no unit", fix)
     stated = family.family.unit
     if stated and not name.removesuffix("_total").endswith(f"_{stated}"):
@@ -391,7 +393,7 @@ def _camel_case(family: Served) -> Iterator[Problem]:
 
 
 def _unit_abbreviation(family: Served) -> Iterator[Problem]:
-    for word, base in ABBREVIATIONS.items():
+    for word, base in {**ABBREVIATIONS, **OF_TEMPERATURES}.items():
         if _has_word(family.name, word):
             fix = f"expose {base}, as {_replaced_word(family.name, word, base)}"
             yield _problem(family, "unit-abbreviation", f"its name has the abbreviated unit {word}", fix)

@@ -45,6 +45,7 @@ PREFIXES = (
 ABBREVIATIONS = {
     **dict.fromkeys(("s", "ms", "us", "ns", "sec", "m", "h", "d"), "seconds"),
     **dict.fromkeys(("secs", "msec", "msecs", "millis", "usec", "usecs", "micros", "nanos", "mins", "hrs"), "seconds"),
+    **dict.fromkeys(("kbyte", "kbytes", "mbyte", "mbytes", "gbyte", "gbytes"), "bytes"),
     **dict.fromkeys(("b", "kb", "mb", "gb", "tb", "pb", "kib", "mib", "gib", "tib"), "bytes"),
     **dict.fromkeys(("pct", "perc"), "ratio"),
     **dict.fromkeys(("mcores", "mcpu", "mcpus"), "cores"),
@@ -52,6 +53,10 @@ ABBREVIATIONS = {
     **dict.fromkeys(("bps", "kbps", "mbps", "gbps"), "bytes_per_second"),
 }
 """Abbreviated unit → the base unit that it most likely stands for."""
+
+
+OF_TEMPERATURES = {f"{word}_{unit}": f"{word}_celsius" for word in ("temp", "temperature") for unit in ("c", "f")}
+"""Words with a unit that is one beside them only → what to write."""
 
 
 class Unit(NamedTuple):

@@ -321,3 +321,34 @@ def test_a_fix_moves_total_to_the_end() -> None:
 def test_restarts_so_far_are_counted() -> None:
     assert rules(family("x_browser_restarts", "gauge", help="Restarts of the browser so far.")) == ["type"]
     assert rules(family("x_browser_sessions", "gauge", help="Sessions since the start that are open.")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "help", "rule"),
+    [
+        ("x_number_of_failed_requests", "gauge", "Number of failed requests.", "type"),
+        ("x_port_link_speed", "gauge", "Speed of the link in Mbps.", "unit"),
+        ("x_board_temp_c", "gauge", "Temperature of the board.", "unit-abbreviation"),
+        ("x_client_kbytes_total", "counter", "Traffic of clients.", "unit-abbreviation"),
+    ],
+)
+def test_what_reviewers_of_real_programs_wrote(name: str, kind: str, help: str, rule: str) -> None:
+    assert rules(family(name, kind, help=help)) == [rule]
+
+
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [
+        ("x_failed_pods", "Number of failed pods."),
+        ("x_failed_requests", "Number of failed requests in the last minute."),
+        ("x_link_bytes_per_second", "Speed of the link."),
+        ("x_lang_c", "Programs in C."),
+    ],
+)
+def test_what_only_sounds_so(name: str, help: str) -> None:
+    assert rules(family(name, "gauge", help=help)) == []
+
+
+def test_a_help_text_without_end_is_read_in_no_time() -> None:
+    for text in ("number of ", "0=a 1=b ", "since the "):
+        assert rules(family("x_things", "gauge", help=text * 20_000)) == []
