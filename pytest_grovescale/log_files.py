@@ -107,6 +107,10 @@ _OF_LINE = re.compile(r"^\S+ [\d:., ]+\S*|\d{4}-\d\d-\d\d\S*|\w*[iI][dD]\"?[=:] 
 _VARYING = re.compile(r"[\w./:-]*\d[\w./:+-]*|\"[^\"]*\"|'[^']*'")
 
 
+_SPANS = re.compile(r"\S+ +([A-Z]+) (?:[^{}]*\{[^{}]*\}:)+ *(.*)")
+"""A line of Rust's tracing: time, level, the spans with their fields, what it says."""
+
+
 class LogFacts(NamedTuple):
     """What of a log speaks of the program that wrote it."""
 
@@ -182,12 +186,17 @@ def _exceptions(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _said(line: str) -> str:
-    """Return the beginning of a line; of one in JSON, as zap writes them, its message and error: names come before."""
+    """Return the beginning of a line, without names that come before what it says.
+
+    Of one in JSON, as zap writes them, its message and error; of one of Rust's tracing what follows its spans.
+    """
     if line.startswith("{"):
         with contextlib.suppress(msgspec.DecodeError):
             fields = msgspec.json.decode(line, type=dict[str, Any])
             said = [str(fields[name]) for name in ("msg", "message", "error", "err") if fields.get(name)]
             return ": ".join(said)[:400] or line[:400]
+    if spans := _SPANS.match(line):
+        return f"{spans[1]} {spans[2]}"[:400]
     return line[:400]
 
 

@@ -35,6 +35,13 @@ def test_colours_are_left_out(tmp_path: Path) -> None:
     assert log_files.facts(written(tmp_path, [line.replace("ERROR", "INFO")] * 7)).errors == 0
 
 
+def test_an_error_behind_spans_is_named(tmp_path: Path) -> None:
+    spans = "reconciling object{object.ref=Shop.v1.a.io/shop-{}.t object.reason=error policy requested retry}"
+    lines = [f"2026-01-02T03:04:05Z  WARN {spans.replace('{}', str(number))}: shop: no quota" for number in range(7)]
+    facts = log_files.facts(written(tmp_path, lines))
+    assert (facts.errors, facts.error) == (7, "WARN shop: no quota")
+
+
 def test_the_reason_of_a_failure_stands_without_stacks(tmp_path: Path) -> None:
     assert last_lines(written(tmp_path, [*GO, *STACKS]), 30) == [*GO[:2], "… 501 lines of stacks"]
     trace = ["panic: failed to create WAL", "", "goroutine 1 [running]:", "main.main()", "\t/src/main.go:31 +0x28"]

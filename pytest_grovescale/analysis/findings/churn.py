@@ -82,12 +82,16 @@ def findings(seen: Observed) -> Iterator[Finding]:
         collected = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
         if len(collected) >= max(_LEAST, _SHARE * len(own)):
             unowned.add(resource)
-            # An owner that existed was deleted since: its children went with it.
-            followed = [life for life in collected if (of := seen.known.get(life.owner or "")) and of.stays(life.begun)]
-            absent = 2 * len(followed) < len(collected)
+            # An owner that existed was deleted since: its children went with it. One that stays was not found.
+            there = [life for life in collected if (of := seen.known.get(life.owner or "")) and of.stays(life.begun)]
+            unfound = [life for life in there if _outlived(seen, life)]
+            absent = 2 * len(there) < len(collected)
+            mistaken = not absent and 2 * len(unfound) >= len(collected)
             does = "does not exist" if absent else "was deleted, too"
+            if mistaken:
+                does = "is not found by the kind, name and uid of their references, though it is there"
             why = f"the garbage collector removed them, since their owner {does}"
-            severity: Severity = "defect" if absent else "waste"
+            severity: Severity = "defect" if absent or mistaken else "waste"
             yield _made_for_nothing(seen, collected, of=len(own), why=why, severity=severity)
         by_operator = [life for life in gone if who[life.uid] == seen.operator]
         surplus = [life for life in by_operator if _is_surplus(seen, life)]
@@ -113,6 +117,12 @@ def _made_for_nothing(seen: Observed, lives: list[Life], *, of: int, why: str, s
         evidence=(_names(lives),),
         check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
     )
+
+
+def _outlived(seen: Observed, life: Life) -> bool:
+    """Return whether an object's owner was still there, and not going, when it had been deleted."""
+    owner, gone = seen.known.get(life.owner or ""), life.gone_at
+    return owner is not None and gone is not None and owner.stays(gone + _LATER_NS)
 
 
 def _is_surplus(seen: Observed, life: Life) -> bool:

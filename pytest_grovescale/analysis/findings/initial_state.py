@@ -31,7 +31,7 @@ from ...recording.records import SETTLED
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
 from . import one_for_each
-from .evidence import ObjectId, shown
+from .evidence import ObjectId, form, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -160,11 +160,13 @@ def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Findi
             (there if life.exists(seen.end) else gone).update((life.name, life.uid))
     gone -= there
     found: dict[str, list[str]] = defaultdict(list)
+    labels: set[str] = set()
     for series in target.samples(after):
         parts = parse(series)
-        named = {word for value in parts.labels.values() for word in _WORDS.split(value)}
-        if not parts.name.startswith(LIBRARIES) and named & gone:
+        named = {label for label, value in parts.labels.items() if not gone.isdisjoint(_WORDS.split(value))}
+        if not parts.name.startswith(LIBRARIES) and named:
             found[family_of(parts.name, target.families)].append(series)
+            labels |= named
     if found:
         # One cause, as a rule: the labels of a library, or one place that deletes no series.
         families = sorted(found, key=lambda family: (-len(found[family]), family))
@@ -172,11 +174,12 @@ def _series(seen: Observed, target: TargetHistory, after: int) -> Iterator[Findi
         others = len(families) - 1
         more = f" and of {families[1] if others == 1 else f'{others} more metrics'}" if others else ""
         each = 1 if others else _SHOWN
+        by = f"{form(len(labels), 'label', 'labels')} {', '.join(sorted(labels))}"
         yield Found(
             id=ID,
             severity="defect" if count > 1 else "waste",
             about=About(aspect=Aspect.STATE),
-            text=f"{count:,} series of {families[0]}{more} name objects that are gone",
+            text=f"{count:,} series of {families[0]}{more} name objects that are gone ({by})",
             evidence=tuple(series for family in families for series in sorted(found[family])[:each]),
             check="series_growth()" if others else f'series_growth(family="{families[0]}")',
         )

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..result import Finding
-from .evidence import FINALIZERS, Life, form, number_of, of_kubernetes, shown
+from .evidence import FINALIZERS, Life, ObjectId, form, number_of, of_kubernetes, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -44,7 +44,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
         yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))
     yield from _late_finalizers(seen)
-    yield from _let_go_early(seen)
+    let_go = _LetGo(seen)
+    yield from _let_go_early(seen, let_go)
     yield from _orphaned(seen)
     if not seen.settled:
         return
@@ -60,7 +61,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
         ]
         if unowned:
             have, them = form(len(unowned), "it has", "they have"), form(len(unowned), "it", "them")
-            yield _finding(seen, resource, unowned, f"{have} no owner, and the operator did not delete {them}")
+            why = f"{have} no owner, and the operator did not delete {them}"
+            of = [let_go.for_which(life) for life in unowned]
+            if of[0] is not None and None not in of:
+                why += f", though it took the finalizer of {form(len(of), 'its', 'their')} {of[0].resource} away"
+            yield _finding(seen, resource, unowned, why)
         if stuck:
             names = sorted({name for life in stuck for name in own[life.uid]})
             their = form(len(stuck), "its", "their")
@@ -116,23 +121,42 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _let_go_early(seen: Observed) -> Iterator[Finding]:
+class _LetGo:
+    """Objects whose finalizer the operator took away when they were deleted, found by what is named for them."""
+
+    def __init__(self, seen: Observed) -> None:
+        self._of_place: dict[ObjectId, Life] = {}
+        self._of_name: dict[str, list[Life]] = defaultdict(list)
+        for resource, lives in seen.lives.items():
+            for life in lives if not all(map(of_kubernetes, seen.kinds[resource].finalizers)) else ():
+                if not life.own_updates or life.marked_at is None or life.gone_at is None:
+                    continue
+                if not all(map(of_kubernetes, life.finalizers_at(life.marked_at))):
+                    self._of_place[life.object] = life
+                    self._of_name[life.name].append(life)
+
+    def for_which(self, life: Life) -> Life | None:
+        """Return the one that an object is named for, web of web-config; in its namespace, or one that it names too."""
+        parts = list(_parts(life.name)) if self._of_place else []
+        for name in parts:
+            found = [self._of_place.get((life.namespace, name)), self._of_place.get(("", name))]
+            if not life.namespace:
+                found += [one for one in self._of_name.get(name, ()) if one.namespace in parts]
+            if of := next((one for one in found if one is not None and one is not life), None):
+                return of
+        return None
+
+
+def _let_go_early(seen: Observed, let_go: _LetGo) -> Iterator[Finding]:
     """Yield the kinds whose finalizer was taken away before the operator had deleted what it was there for."""
-    gone: dict[tuple[str, str], Life] = {}
-    for resource, lives in seen.lives.items():
-        for life in lives if not all(map(of_kubernetes, seen.kinds[resource].finalizers)) else ():
-            if not life.own_updates or life.marked_at is None or life.gone_at is None:
-                continue
-            if not all(map(of_kubernetes, life.finalizers_at(life.marked_at))):
-                gone[life.object] = life
     early: dict[tuple[str, str], list[tuple[Life, Life]]] = defaultdict(list)
-    for lives in seen.lives.values() if gone else ():
+    for lives in seen.lives.values():
         for life in lives:
             at = life.deleted_at
             if at is None or life.owner != "" or not life.made_by_operator:
                 continue
-            of = next((gone[place] for place in _named_for(life) if place in gone), None)
-            if of is not None and of is not life and life.begun < (of.gone_at or 0) < at - _LAG_NS:
+            of = let_go.for_which(life)
+            if of is not None and life.begun < (of.gone_at or 0) < at - _LAG_NS:
                 early[life.resource, of.resource].append((life, of))
     for (resource, of_kind), found in early.items():
         if len(found) >= _SHOWN:
@@ -146,14 +170,12 @@ def _let_go_early(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _named_for(life: Life) -> Iterator[tuple[str, str]]:
-    """Yield the objects of its namespace, and of the cluster, for which an object may be named: web of web-config."""
-    words = life.name.split("-")
-    for start in range(len(words)):
-        for end in range(start + 1, len(words) + 1):
-            name = "-".join(words[start:end])
-            yield life.namespace, name
-            yield "", name
+def _parts(name: str) -> Iterator[str]:
+    """Yield the names that a name has within it, at its dashes, the longest first: web-a, web and a of web-a."""
+    words = name.split("-")
+    for length in range(len(words), 0, -1):
+        for start in range(len(words) - length + 1):
+            yield "-".join(words[start : start + length])
 
 
 def _version(life: Life) -> int:

@@ -177,6 +177,13 @@ class ObservedRequests:
         return open_watches(self._watch_lines, self.operator, at)
 
     @functools.cached_property
+    def lost_watches(self) -> Mapping[str, int]:
+        """Resource → when the operator's last watch of it ended, of those that were open when the first phase began."""
+        kept, open_ = self.open_watches(self.begin), self.open_watches(self.end)
+        ended = {one.qualified: one.at for one in self._watch_lines if one.stage != "ResponseStarted"}
+        return {resource: ended[resource] for resource in kept if kept[resource] > 0 >= open_[resource]}
+
+    @functools.cached_property
     def made(self) -> Mapping[str, frozenset[ObjectId]]:
         """Resource → objects that the operator made while it was under test, of those that the log names."""
         found: dict[str, set[ObjectId]] = defaultdict(set)

@@ -12,9 +12,10 @@ that the CRD has dropped since leaves all children behind.
 No false alarm: only pods need a controller; owners are judged where both were watched, without a gap, and an owner that
 was never seen only where all objects of its kind were. An owner that was gone counts from some seconds on: until then a
 controller's cache may still have it; one or two such owners are a note. Owners share a name where each existed when the
-next one took the object. A reference by another version counts where the
-object stays seconds after its owner was gone, and none does whose reference names its owner's: the garbage collector is
-not just behind. What the operator takes over is a note, since a selector may be meant to do so.
+next one took the object. A reference by another version counts where the object stays seconds
+after its owner was gone, and none does whose reference names its owner's: the garbage collector is not just behind. The
+kind of a reference is another one than the owner's where it is no singular of the owner's plural. What the operator
+takes over is a note, since a selector may be meant to do so.
 """
 
 from __future__ import annotations
@@ -53,6 +54,15 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 f"{number_of(len(apart), resource)} {form(len(apart), 'has', 'have')} an owner in another namespace,"
                 " which counts as absent: the garbage collector deletes such objects",
             )
+        mistaken = [life for life in own if _is_mistaken(seen, life)]
+        if mistaken:
+            first, owner = mistaken[0], seen.known[mistaken[0].owner or ""]
+            yield _finding(
+                seen,
+                mistaken,
+                f"the owner references of {number_of(len(mistaken), resource)} name {first.owner_kind} by the uid of"
+                f" one of the {owner.resource}: such an owner does not exist, and the garbage collector deletes them",
+            )
         absent += [life for life in own if _owner_is_absent(seen, life)]
         passed = [life for life in lives if len(life.owners) > 1]
         yield from _shared(seen, resource, passed)
@@ -79,6 +89,12 @@ def _is_apart(seen: Observed, life: Life) -> bool:
     """Return whether the owner of an object is in another namespace."""
     owner = seen.known.get(life.owner or "")
     return owner is not None and owner.namespace not in ("", life.namespace)
+
+
+def _is_mistaken(seen: Observed, life: Life) -> bool:
+    """Return whether the UID in an object's owner reference is that of an object of another kind than it names."""
+    owner = seen.known.get(life.owner or "")
+    return owner is not None and bool(life.owner_kind) and not _is_of(life.owner_kind, owner.resource)
 
 
 def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:

@@ -2,21 +2,21 @@
 
 That pods do not come is the consequence; what came before it in the recording is the cause. In the order of how much
 they explain: a write that was refused and not sent again; an object that was asked for, came later, and was not asked
-for again; one that is not there; objects of the workload that the operator has done nothing for; pods that do not
-become Ready.
+for again; one that is not there; objects of the workload that the operator has done nothing for; some that are behind
+others with the same below them; pods that do not become Ready.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
 from ..api_requests import BEING_TERMINATED
 from ..result import SEVERITIES, Severity
-from .evidence import Life, ObjectId, Sent, Window, shown
+from .evidence import Life, ObjectId, Sent, Window, is_news, shown
 from .observed import LEAST_STALL_S, Observed
 from .refusals import meaning
 
@@ -26,6 +26,10 @@ _TRIES = 5
 """Creations of what exists already from which on the operator does not take it for its own."""
 _LEAST, _FEW = 5, 0.2
 """Objects of a kind, and the share of them with nothing done, from which and up to which they are the odd ones."""
+
+
+_State = tuple[tuple[str, str], ...]
+"""Path → phase or condition, in order."""
 
 
 class Cause(NamedTuple):
@@ -40,7 +44,7 @@ def cause(seen: Observed, window: Window) -> Cause | None:
     """Return what explains most why nothing goes on in a time; None where the recording does not show it."""
     start = next((span.start for span in seen.spans if span.phase.name == window.phase), window.start)
     sent = seen.requests_in(start, window.end)
-    found = [one for rule in (_asked_for, _not_looked_at, _lost) for one in rule(seen, window, sent)]
+    found = [one for rule in (_asked_for, _not_looked_at, _lost, _missed) for one in rule(seen, window, sent)]
     return min([*found, *_not_ready(seen, window)], key=lambda one: SEVERITIES.index(one.severity), default=None)
 
 
@@ -170,6 +174,81 @@ def _not_looked_at(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iter
                 "defect" if odd else "note",
             )
             return
+
+
+def _missed(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
+    """Yield the kind of which some objects have another state than most, though what is below them is alike.
+
+    Where the operator sends nothing any more. That it sent nothing since others changed what is below them shows that
+    it has missed that; else it was something that is not below.
+    """
+    if any(one.received >= window.start for one in sent) or seen.lost_watches:
+        return
+    asked = {(one.resource, one.object): one.received for one in sent}
+    found: list[tuple[bool, int, Cause]] = []
+    for resource in sorted(seen.status_written & set(seen.lives)):
+        most, done, left = _odd_ones(seen, resource, window.end)
+        if not left or len(done) < _LEAST:
+            continue
+        path, value = _differing(dict(most), dict(_state(left[0], window.end)))
+        what = f"{len(left):,} of {len(left) + len(done):,} {resource} have {path} {value}, and the others, with the"
+        what += f" same below them, {dict(most).get(path, 'none')}"
+        since = [one for life in left if (one := _changed_since(seen, life, asked.get(life.key), window)) is not None]
+        if 2 * len(since) >= len(left):
+            life, child, after_s = since[0]
+            why = f"{child.resource} below them changed, and the operator has sent nothing for them since: it lost that"
+            evidence = f"{life.name}: {child.name} changed {after_s:.2g} s after the operator's last request for it"
+            found.append((True, len(left), Cause(f"{what}: {why}", "defect", (evidence,))))
+            continue
+        only = len(left) <= _FEW * len(done) and all(
+            len({_state(one, window.end) for one in lives if one.stays(window.end)}) == 1
+            for other, lives in seen.lives.items()
+            if other != resource and other not in {one.resource for one in seen.line(left[0])}
+        )
+        why = "it missed what they wait for, or looked at it in a cache that was behind"
+        cause = Cause(f"{what}: {why}", "defect" if only else "note", (f"{left[0].name} for instance",))
+        found.append((only, len(left), cause))
+    if found:
+        yield max(found, key=lambda one: one[:2])[2]
+
+
+def _odd_ones(seen: Observed, resource: str, at: int) -> tuple[_State, list[Life], list[Life]]:
+    """Return the state of most objects of a kind that have the same below them, those, and the others of these."""
+    alike: dict[object, dict[_State, list[Life]]] = defaultdict(lambda: defaultdict(list))
+    for life in seen.lives[resource]:
+        if life.stays(at):
+            below = frozenset((child.resource, _state(child, at)) for child in seen.below(life))
+            alike[below][_state(life, at)].append(life)
+    by_state = max(alike.values(), key=lambda states: sum(map(len, states.values())), default={})
+    ranked = sorted(by_state.items(), key=lambda one: -len(one[1]))
+    most, done = ranked[0] if ranked else ((), [])
+    return most, done, [life for _, lives in ranked[1:] for life in lives]
+
+
+def _state(life: Life, at: int) -> _State:
+    """Return the phases and conditions of an object at a moment; of a pod whether it is Ready, too."""
+    words = {path: value for path, value in life.numbers(at).items() if isinstance(value, str)}
+    ready = life.field(READY_PATH, at) if life.resource == "pods" else None
+    return tuple(sorted({**words, **({READY_PATH: str(ready)} if ready is not None else {})}.items()))
+
+
+def _differing(most: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, str]:
+    """Return a path at which a state differs from that of most, and its value there."""
+    path = next(path for path in sorted({*most, *other}) if most.get(path) != other.get(path))
+    return path, other.get(path, "none")
+
+
+def _changed_since(seen: Observed, life: Life, asked: int | None, window: Window) -> tuple[Life, Life, float] | None:
+    """Return an object, what others changed below it after the operator's last request for it, and how long after."""
+    changed = [
+        (event.at, child)
+        for child in seen.below(life)
+        if child.resource not in seen.status_written and not child.own_updates
+        for event in child.events
+        if event.difference is not None and is_news(event) and event.at < window.start
+    ]
+    at, child = max(changed, key=lambda one: one[0], default=(0, life))
+    return (life, child, (at - asked) / 1e9) if asked is not None and at > asked else None
 
 
 def _not_ready(seen: Observed, window: Window) -> Iterator[Cause]:

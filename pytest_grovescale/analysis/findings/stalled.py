@@ -110,6 +110,8 @@ def _finding(seen: Observed, window: Window) -> Finding:
         let_go = sum((life.gone_at or window.end) < window.end for life in seen.lives[resource])
         if let_go:
             evidence.append(f"{let_go:,} others were let go")
+        if len(held) > 1:
+            evidence.append("where the clean-up of one kind waits for the other's, neither ends")
         stay = Counter(
             child.resource
             for life in seen.lives[resource]
@@ -129,8 +131,7 @@ def _finding(seen: Observed, window: Window) -> Finding:
                 field=FINALIZERS,
             ),
             text=f"{stall}: {number_of(number, resource)} {form(number, 'waits for its', 'wait for their')} finalizer"
-            f" {name}, which the operator does not take"
-            " away",
+            f" {name}" + _and_others(held) + ", which the operator does not take away",
             evidence=tuple(evidence) or (f"it sent {len(sent):,} requests in that time",),
             check='phase.milestone("gone", …)',
         )
@@ -188,6 +189,12 @@ def _finding(seen: Observed, window: Window) -> Finding:
         " it waits for something, or has missed an event",
         evidence=tuple(evidence),
     )
+
+
+def _and_others(held: Counter[tuple[str, str]]) -> str:
+    """Return what else waits for finalizers beside the most frequent: kinds that wait for each other go together."""
+    others = held.most_common(3)[1:]
+    return "".join(f", and {number_of(number, resource)} for {name}" for (resource, name), number in others)
 
 
 def _did(seen: Observed, sent: Sequence[Sent], reconciled: Counter[str]) -> str:

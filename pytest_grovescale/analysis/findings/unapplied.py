@@ -14,7 +14,8 @@ defect where the kind is not watched, where the status says that it was observed
 like; else a note. Of Kubernetes' own kinds it counts where the operator watches them or has read those objects, and any
 write is its effect. Pods that keep running with old contents are a note, since a program may read them again; and so
 are kinds that it makes, or reads three times after the workload came, without a watch, since a resync may be meant;
-what it reads while nothing changes, it polls.
+what it reads while nothing changes, it polls. A watch is lost that was open before the first phase, if none of its
+kind was opened in ten seconds and to the end, while three of its objects changed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 from ..result import Finding, Severity
 from .evidence import Life, Sent, Span, changed_paths, form, is_builtin, number_of, shown
-from .grouping import About, Aspect, Found
+from .grouping import About, Aspect, Found, of_outcome
 from .observed import QUIET_NS, Observed
 from .observed_requests import WORKLOAD
 
@@ -40,6 +41,8 @@ _SCALED = "spec.replicas"
 _LEAST_NS = 3_000_000_000
 _SHOWN_NS = 2_000_000_000
 """Time after a write within which a watch shows it, ns."""
+_REOPENED_NS = 10_000_000_000
+"""Time after which a watch that ended would have been opened again, ns: client libraries wait for some seconds."""
 _MOST = 0.8
 _MANY = 5
 _NEEDS_NONE = re.compile(r"paus|suspend|interval|timeout|retention|ttl|polic|schedule|period|deadline", re.IGNORECASE)
@@ -70,6 +73,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _not_made_again(seen, span)
     yield from _not_restarted(seen)
     yield from _not_watched(seen)
+    yield from _watched_no_more(seen)
     yield from _read_and_not_watched(seen)
 
 
@@ -292,3 +296,23 @@ def _not_watched(seen: Observed) -> Iterator[Finding]:
             text=f"the operator made {', '.join(f'{number:,} {resource}' for resource, number in blind.items())} and"
             " does not watch them: what others change or delete of these stays so until something else happens",
         )
+
+
+def _watched_no_more(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that the operator watched from its start, whose watch ended, and that changed since."""
+    for resource, ended in sorted(seen.lost_watches.items()):
+        # A process that ended took its watches with it, and injected faults are judged by how it recovers.
+        if seen.faults.windows or seen.was_absent(ended - QUIET_NS, ended + QUIET_NS):
+            continue
+        since, until = ended + QUIET_NS, seen.workload_deleted or seen.end
+        unseen = [life for life in seen.lives.get(resource, ()) if life.changed_in(since, until)]
+        if len(unseen) >= _LEAST and until - ended >= _REOPENED_NS:
+            others = ", ".join(sorted(of for of, number in seen.open_watches(seen.end).items() if number > 0))
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=of_outcome(Aspect.STATE, [window.phase for window in seen.stalls if window.end > ended]),
+                text=f"the operator's watch on {resource} ended {(ended - seen.begin) / 1e9:.3g} s into the test, and"
+                f" it opened no other: it has not seen what became of {number_of(len(unseen), resource)} since",
+                evidence=(f"it still watches {others}",) if others else (),
+            )

@@ -58,6 +58,8 @@ class Growth(NamedTuple):
     """Share of the variation in its number of series that the line explains."""
     labels: tuple[GrownLabel, ...]
     """The one with most new values first."""
+    of_each: int = 1
+    """Series for each set of its labels' values: a histogram has one for each bucket, a sum and a count."""
 
     @property
     def of_objects(self) -> bool:
@@ -94,7 +96,9 @@ def growths(target: TargetHistory, families: Collection[str], resource: str, obj
         straight = max([fitted.straight, *(one.straight for one in others if one is not None)])
         slope = (at_rest or fitted).slope
         if slope > 0:
-            yield Growth(family, slope, straight, _grown_labels(family, target, points, objects))
+            bounds = len(_values(family, target, points[-1].scrapes)["le"])
+            labels = _grown_labels(family, target, points, objects)
+            yield Growth(family, slope, straight, labels, bounds + 2 if bounds else 1)
 
 
 def _heights(counts: Sequence[int], points: Sequence[Point]) -> list[tuple[int, int]]:
@@ -208,8 +212,8 @@ class Series(_Positional, tag="series", frozen=True, kw_only=True):
 
 
 _OF_EACH = 0.1
-"""Series for each object from which on they are of the objects, although no label names one. A histogram has a dozen
-for a label's value that comes once."""
+"""Series for each object from which on they are of the objects, although no label names one, all of a histogram's for a
+label's value counted once."""
 
 
 class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
@@ -234,7 +238,7 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
         """
         metrics = run.metrics()
         grown = self._growth(run).sure
-        if all(not row.of_objects and row.slope < _OF_EACH for row in grown):
+        if all(not row.of_objects and row.slope / row.of_each < _OF_EACH for row in grown):
             return "note"
         counts = series_by_family(metrics.target(self.target))
         bounded_by_owners = all(
@@ -249,6 +253,8 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
         if not sure:
             _refuse_few(points, others, f"{self.target} was scraped at {_numbers(points)} {resource}")
         reported = sorted([*sure, *others], key=lambda row: row.family) if len(points) < SURE_COUNTS else sure
+        # Those that name objects first: what others bring beside them is no reader's first concern.
+        reported = sorted(reported, key=lambda row: not row.of_objects)
         late = ", ".join(row.family for row in others if row not in reported)
         return at_most(
             "",

@@ -199,6 +199,7 @@ def test_series_that_name_objects_that_are_gone() -> None:
         scrape(sim, "counter", family, {"settled": 1.0}, pod="pod-0")
     (left,) = found(sim)
     assert left.text.startswith("5 series of op_restarts_total and of 2 more")
+    assert left.text.endswith("(label pod)")
     assert [series.partition("{")[0] for series in left.evidence] == [
         "op_restarts_total",
         "op_retries_total",

@@ -102,11 +102,20 @@ def test_a_finalizer_of_kubernetes_is_not_the_operators_to_take_away(finalizer: 
     assert all("one of the services " in text for text in every)
 
 
-@pytest.mark.parametrize("existed", [True, False])
-def test_children_that_went_with_an_owner_that_existed(existed: bool) -> None:
+@pytest.mark.parametrize(
+    ("owner", "severity", "words"),
+    [
+        ("gone", "waste", "since their owner was deleted, too"),
+        ("absent", "defect", "since their owner does not exist"),
+        ("there", "defect", "is not found by the kind, name and uid"),
+    ],
+)
+def test_children_that_the_garbage_collector_removed(owner: str, severity: str, words: str) -> None:
     sim = settled()
-    if existed:
+    if owner != "absent":
         clique(sim, "parent", 190)
+    if owner == "gone":
+        shown(sim, "parent", 390, "deleted")
     for number in range(6):
         clique(sim, f"c-{number}", 200, owner="uid-parent")
         collector = "system:serviceaccount:kube-system:generic-garbage-collector"
@@ -114,7 +123,7 @@ def test_children_that_went_with_an_owner_that_existed(existed: bool) -> None:
         shown(sim, f"c-{number}", 410 + number, "deleted")
     gone(sim)
     (churned,) = [one for one in found(sim) if one.id == "churn"]
-    assert (churned.severity == "waste", "does not exist" not in churned.text) == (existed, existed)
+    assert (churned.severity, words in churned.text) == (severity, True), churned.text
 
 
 @pytest.mark.parametrize("number", [1, 2, 1000])

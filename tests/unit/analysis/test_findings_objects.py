@@ -428,7 +428,9 @@ def test_an_owner_by_a_version_that_is_not_its_own(version: str, right: bool, go
 
 
 @pytest.mark.parametrize(("kind", "owner", "wrong"), [
-    ("clique.a.io", "uid-none", True), ("clique.a.io", "uid-c", False), ("deployment.apps", "uid-none", False)
+    ("clique.a.io", "uid-none", True), ("clique.a.io", "uid-c", False), ("deployment.apps", "uid-none", False),
+    # The uid is that of an object of another kind.
+    ("gadget.a.io", "uid-c", True), ("", "uid-c", False),
 ])  # fmt: skip
 def test_an_owner_that_does_not_exist(kind: str, owner: str, wrong: bool) -> None:
     sim = settled()

@@ -299,6 +299,37 @@ def test_finalizers_that_are_taken_away_too_early(name: str, asked_ms: int, owne
 
 
 @pytest.mark.parametrize(
+    ("name", "stays", "noted"), [("a-t-c-{}", 0, True), ("a-t-c-{}", 1, True), ("a-c-{}", 0, False)]
+)
+def test_what_the_cluster_has_for_objects_whose_finalizer_was_taken_away(name: str, stays: int, noted: bool) -> None:
+    """It has the namespace in its name, and no owner, since that would be in a namespace."""
+    sim = settled()
+    classes = WatchSpec(resource="priorityclasses.scheduling.k8s.io", path="/apis/scheduling.k8s.io/v1/priorityclasses")
+    sim.watch(classes, 8)
+    one: dict[str, Any] = {"resource": "priorityclasses", "group": "scheduling.k8s.io"}
+    fields = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+    for number in range(4):
+        clique(sim, f"c-{number}", 200, finalizers=("a.io/clean-up",))
+        its = name.format(number)
+        sim.request(250, verb="create", **one, name=its, code=201)
+        seen_ = rec.ObjectSeen(
+            at=sim.at(260), watch=sim.watch_ids[classes], change="added", name=its, namespace="", uid=its, owner=""
+        )
+        sim.add(seen_)
+        begin = IDLE + 1000
+        shown(sim, f"c-{number}", begin, fields=fields)
+        sim.request(begin + 50, verb="patch", resource="cliques", group="a.io", namespace="t", name=f"c-{number}")
+        shown(sim, f"c-{number}", begin + 60, "deleted", fields=fields)
+        if number >= stays:
+            sim.request(begin + 400, verb="delete", **one, name=its)
+            sim.add(msgspec.structs.replace(seen_, at=sim.at(begin + 420), change="deleted"))
+    early = [one.severity for one in findings(sim, "left-behind") if "only after their cliques.a.io" in one.text]
+    assert early == (["note"] if noted else [])
+    left = [one.text for one in findings(sim, "left-behind") if "still exists" in one.text]
+    assert [text.endswith("though it took the finalizer of its cliques.a.io away") for text in left] == [True] * stays
+
+
+@pytest.mark.parametrize(
     ("each", "noted"),
     [(lambda objects: 0.1 * objects, True), (lambda objects: 10, False), (lambda objects: 0.005 * objects, False)],
 )

@@ -10,10 +10,11 @@ import pytest
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation, pods
-from .test_findings import found, ids, settled
-from .test_findings_objects import CLIQUES, clique, shown
+from .test_findings import DEPLOYED, found, ids, settled
+from .test_findings_objects import CLIQUES, clique, gone, shown
 
 WATCH: dict[str, Any] = {"verb": "watch", "resource": "cliques", "group": "a.io", "stage": "ResponseStarted"}
 APPLY: dict[str, Any] = {
@@ -203,3 +204,113 @@ def test_why_a_request_is_forbidden(message: str, times: int, objects: int, wron
         )  # fmt: skip
     assert ("refused-requests" in ids(sim)) == wrong
     assert any(words in one.text for one in found(sim)) == wrong
+
+
+STATUS: dict[str, Any] = {"resource": "cliques", "group": "a.io", "subresource": "status", "namespace": "t"}
+JOBS = WatchSpec(resource="jobs.batch", path="/apis/batch/v1/namespaces/t/jobs")
+
+
+def served(sim: Simulation, number: int, ms: float, phase: str) -> None:
+    """The operator writes the status of a clique, and the watch shows it."""
+    sim.request(ms, verb="patch", **STATUS, name=f"c-{number}")
+    shown(sim, f"c-{number}", ms + 10, numbers={"status.phase": phase}, difference=rec.Difference(kind="content"))
+
+
+def job(sim: Simulation, number: int, ms: float, change: Any, **parts: Any) -> None:
+    name = f"c-{number}"
+    one = rec.ObjectSeen(
+        at=sim.at(ms), watch=sim.watch_ids[JOBS], change=change, name=name, namespace="t", uid=f"uid-job-{number}",
+        owner=f"uid-{name}", **parts,
+    )  # fmt: skip
+    sim.add(one)
+
+
+def done(sim: Simulation, number: int, ms: float) -> None:
+    complete = {"status.conditions[type=Complete].status": "True"}
+    job(sim, number, ms, "modified", numbers=complete, difference=rec.Difference(kind="content", paths=["status"]))
+
+
+@pytest.mark.parametrize("lost", [0, 2, 4])
+def test_an_event_that_was_lost(lost: int) -> None:
+    """Of jobs that all are complete, the operator has looked at some only before."""
+
+    def serves(sim: Simulation) -> None:
+        sim.watch(JOBS, 7)
+        for number in range(9):
+            job(sim, number, 200, "added")
+            served(sim, number, 400, "Running")
+            done(sim, number, 500)
+            if number >= lost:
+                served(sim, number, 600, "Done")
+
+    one = stall(serves, cliques=9)
+    assert (one.severity == "defect", "it lost that" in one.text) == (bool(lost), bool(lost)), one.text
+    assert not lost or f"{lost} of 9 cliques" in one.text
+
+
+@pytest.mark.parametrize("pending", [True, False])
+def test_objects_behind_others_of_which_the_children_are_not_alike(pending: bool) -> None:
+    """What waits for a job that is not complete has missed nothing."""
+
+    def serves(sim: Simulation) -> None:
+        sim.watch(JOBS, 7)
+        for number in range(9):
+            job(sim, number, 200, "added")
+            served(sim, number, 400, "Running")
+            if number or not pending:
+                done(sim, number, 500)
+            if number:
+                served(sim, number, 600, "Done")
+
+    one = stall(serves, cliques=9)
+    assert ("it lost that" in one.text) is not pending
+
+
+@pytest.mark.parametrize(("others", "severity"), [("alike", "defect"), ("one waits", "note")])
+def test_objects_behind_others_with_nothing_below(others: str, severity: str) -> None:
+    def serves(sim: Simulation) -> None:
+        sim.watch(JOBS, 7)
+        for number in range(9):
+            served(sim, number, 400, "Done" if number else "Running")
+            # No clique's, but what one of them may wait for.
+            job(sim, number + 20, 200, "added")
+            if number or others == "alike":
+                done(sim, number + 20, 500)
+
+    one = stall(serves, cliques=9)
+    assert (one.severity, "1 of 9 cliques.a.io have" in one.text) == (severity, True), one.text
+
+
+@pytest.mark.parametrize(("how", "lost"), [("ended", True), ("reopened", False), ("open", False), ("unchanged", False)])
+def test_a_watch_that_ended_and_was_not_opened_again(how: str, lost: bool) -> None:
+    sim = settled()
+    sim.watch(CLIQUES, 6)
+    sim.request(5, **WATCH)
+    for number in range(4):
+        shown(sim, f"c-{number}", 300, "added", owner="uid-pcs")
+    if how != "open":
+        sim.request(5, 3000, **{**WATCH, "stage": "ResponseComplete"})
+    if how == "reopened":
+        sim.request(3100, **WATCH)
+    for number in range(4 if how != "unchanged" else 0):
+        shown(sim, f"c-{number}", DEPLOYED + 900, difference=rec.Difference(kind="content", paths=["status.phase"]))
+    gone(sim)
+    texts = [one.text for one in found(sim) if one.id == "unapplied-changes"]
+    assert [text.startswith("the operator's watch on cliques.a.io ended 2.9") for text in texts] == [True] * lost
+
+
+def test_kinds_that_wait_for_their_finalizers_together() -> None:
+    deleted = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+    def waits(sim: Simulation) -> None:
+        sim.watch(JOBS, 7)
+        for number in range(2):
+            clique(sim, f"d-{number}", 300, finalizers=("a.io/clean-up",))
+            shown(sim, f"d-{number}", 900, fields=deleted, finalizers=["a.io/clean-up"])
+        sim.request(300, verb="create", resource="jobs", group="batch", namespace="t", name="c-0", code=201)
+        job(sim, 0, 310, "added", finalizers=["a.io/revoke"])
+        job(sim, 0, 900, "modified", fields=deleted, finalizers=["a.io/revoke"])
+
+    one = stall(waits)
+    words = "2 cliques.a.io wait for their finalizer a.io/clean-up, and one of the jobs.batch for a.io/revoke"
+    assert words in one.text

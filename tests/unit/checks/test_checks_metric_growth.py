@@ -108,6 +108,23 @@ def test_few_series_for_many_objects_that_no_label_names_are_a_note() -> None:
     assert severity(2) is None
 
 
+def test_buckets_of_few_values_are_no_series_of_objects() -> None:
+    """A histogram for each controller, which comes with the first reconcile of each."""
+    took = Family(name="my_seconds", type="histogram", help="Times.")
+    bounds = ["1", "2", "3", "4", "5", "6", "7", "+Inf"]
+    endpoint = Endpoint(families=(took,))
+    counts = [0, 20, 40, 60, 80, 100]
+    for second, count in enumerate(counts):
+        names = [f"c{number}" for number in range(count // 50)]
+        endpoint.answers(
+            2 * second,
+            {f'my_seconds_bucket{{controller="{name}",le="{le}"}}': 1.0 for name in names for le in bounds}
+            | {f'my_seconds_{part}{{controller="{name}"}}': 1.0 for name in names for part in ("sum", "count")},
+        )
+    objects = pods({2 * second: [f"web-{pod}" for pod in range(count)] for second, count in enumerate(counts)})
+    assert SeriesGrowth().severity(scraped_run(endpoint, objects=objects)) == "note"
+
+
 def test_growth_by_other_values_needs_numbers_enough(snapshot: SnapshotAssertion) -> None:
     counts = [0, 10, 20, 30, 40, 50]
     assert deployed(counts, [of_ids(1 + count) for count in counts]).verdict == "fail"
