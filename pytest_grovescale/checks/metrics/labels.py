@@ -121,6 +121,8 @@ _OTHER_UNITS = frozenset({"core", "cores", "millicore", "millicores", "integer",
 
 _EVERYWHERE = 3
 """Families that must have a label before it is everywhere."""
+_SURELY = 5
+"""The same of a label that may as well be of what is measured, as of the region of some servers."""
 _VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)?(?:[-+].*)?|(?=.*\d)[0-9a-f]{7,40}")
 
 _OF_TARGETS = frozenset({"region", "datacenter", "dc", "env", "environment", "stage", "hostname"})
@@ -214,7 +216,7 @@ def _everywhere(families: Iterable[Served]) -> Iterator[Problem]:
             ((value, one),) = values.items()
             says = f"all {len(own)} families have {label}={value!r} on each series, which says nothing of one"
             fix = f"take the label {label} away: a family …_info can have it once, or the scrape configuration adds it"
-            hint = _VERSION.fullmatch(value) is None and label.lower() not in _OF_TARGETS
+            hint = _VERSION.fullmatch(value) is None and not (len(own) >= _SURELY and label.lower() in _OF_TARGETS)
             yield Problem(family=own[0].name, rule="label-sets", says=says, series=written(one), fix=fix, hint=hint)
 
 
@@ -329,7 +331,8 @@ def _of_label(
     fix = f"take the label {label} away: an Event, a log line or a trace can name the single one"
     example = written(next(iter(values.values())))
     seen = f"{_count(values)} so far"
-    identifies = _IDENTIFIES.fullmatch(label) is not None
+    # A single one may be the program's own, as its instance or its project.
+    identifies = len(values) > 1 and _IDENTIFIES.fullmatch(label) is not None
     named = label.startswith(COPIED) or label.lower() in forbidden or identifies
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     shape = None if fact or _routes(label, values) else shape_of(values)

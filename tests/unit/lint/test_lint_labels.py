@@ -386,8 +386,10 @@ def test_servers_own_cards_and_classes_are_few(label: str, values: tuple[str, ..
 
 @pytest.mark.parametrize(("label", "wrong"), [("region", True), ("environment", True), ("controller", False)])
 def test_where_a_program_runs_is_of_its_target(label: str, wrong: bool) -> None:
-    every = [family(f"x_{word}s", "gauge", f'{{{label}="one"}}') for word in ("move", "thing", "lease")]
+    words = ("move", "thing", "lease", "gate", "pool")
+    every = [family(f"x_{word}s", "gauge", f'{{{label}="one"}}') for word in words]
     assert rules(*every) == ["label-sets"] * wrong
+    assert rules(*every[:4]) == []
 
 
 def test_an_arn_of_a_secret_is_an_identifier_and_no_credential() -> None:
@@ -462,6 +464,7 @@ def test_what_real_programs_had_as_labels(label: str, values: tuple[str, ...], r
         ("content_type", tuple(f"application/{owner}" for owner in OWNERS)),
         ("group", tuple(f"{owner}/v1" for owner in OWNERS)),
         ("job_id", ("resync", "cleanup")),
+        ("project_id", ("shop-4711",)),
         ("broker_id", ("1", "2", "3")),
         ("message", ("get_range", "range")),
         ("exit_status", ("0", "1")),
