@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..errors import UsageError
+from ..quantity import memory_bytes
 from .deployment import Container, Flag, container, local
 from .dockerfile import starts
 from .facts import Facts
@@ -255,6 +257,7 @@ def _java(facts: Facts) -> Program | None:
     module = _module_of(facts, mains[0] if mains else next(iter(sources)), is_maven)
     build, words = _jvm(facts, module, mains, sources, is_maven=is_maven, is_quarkus=is_quarkus)
     options, arguments = _java_words(facts)
+    options += _memory_of_container(container(facts).memory, options)
     line = CommandLine(
         "java", (words[0], *options, *words[1:]) if words[0] == "java" else words, arguments, source, {}, build
     )
@@ -353,6 +356,18 @@ def _java_words(facts: Facts) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 options.append(option)
         return tuple(options), tuple(behind[1:])
     return (), container(facts).args
+
+
+def _memory_of_container(limit: str, options: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the JVM's option for a container's limit: it sizes its heap by what the machine has, a process' too."""
+    if any(option.startswith(("-Xmx", "-XX:MaxHeapSize", "-XX:MaxRAM=")) for option in options):
+        return ()
+    try:
+        size = memory_bytes(limit) if limit else 0
+    except UsageError:
+        # A template's, or another form of a quantity.
+        return ()
+    return (f"-XX:MaxRAM={size >> 20}m",) if size >> 20 else ()
 
 
 def _in_framework(facts: Facts, found: Program, framework: _Framework, tool_texts: str) -> Program:

@@ -67,6 +67,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     metrics_port: int = 0
     """The port with ``metrics`` in its name."""
     mounts: tuple[Mount, ...] = ()
+    memory: str = ""
+    """Its limit: ``512Mi``."""
     file: str = ""
 
     @property
@@ -166,6 +168,7 @@ def _container(one: Object, deployment: Found, maps: Mapping[str, Mapping[str, A
         probe_port=probed if isinstance(probed, int) else ports.get(str(probed), 0),
         metrics_port=next((number for name, number in ports.items() if "metrics" in name), _metrics_variable(env)),
         mounts=tuple(_mounts(one, _pod_spec(deployment.object))),
+        memory=str(((one.get("resources") or {}).get("limits") or {}).get("memory", "")),
         file=deployment.file,
     )
 

@@ -110,6 +110,22 @@ def test_a_java_program_runs_as_maven_compiles_it() -> None:
     assert found({**IN_MAVEN, "mvnw": "#!/bin/sh\n"}).build[0] == "./mvnw"
 
 
+@pytest.mark.parametrize(
+    ("options", "limit", "given"),
+    [
+        ("", "512Mi", ["-XX:MaxRAM=512m"]),
+        ('"-XX:MaxRAMPercentage=60", ', "1Gi", ["-XX:MaxRAMPercentage=60", "-XX:MaxRAM=1024m"]),
+        ('"-Xmx64m", ', "512Mi", ["-Xmx64m"]),
+        ("", "a lot", []),
+    ],
+)
+def test_a_jvm_has_the_memory_of_its_container(options: str, limit: str, given: list[str]) -> None:
+    limited = deployment(f"{{name: a, image: b, resources: {{limits: {{memory: {limit}}}}}}}")
+    program = found({**IN_MAVEN, **limited, "Dockerfile": f'ENTRYPOINT ["java", {options}"-jar", "/a.jar"]\n'})
+    assert list(program.command[1 : 1 + len(given)]) == given
+    assert program.command[1 + len(given)] == "-cp"
+
+
 def test_a_module_of_maven_is_built_with_what_it_needs() -> None:
     files = {"pom.xml": POM, "op/pom.xml": POM, "op/src/main/java/com/example/Main.java": MAIN}
     program = found(files)
