@@ -33,6 +33,7 @@ from .stash_keys import BUDGET
 from .test_code import NamedInCode, Parameter
 from .test_config import ItemConfig, folders, is_profiled, node_id
 
+_WRITE_NO_CRDS = (["go", "build"], ["cargo", "build"])
 _OPERATOR_FIXTURES = {"scale", "grovescale_operator"}
 
 
@@ -66,14 +67,16 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
     ``items`` use a fixture of the plugin. ``worker``: whether this is an xdist worker.
     """
     found: dict[str, None] = {}
-    seen: set[tuple[object, ...]] = set()
+    operators: dict[tuple[object, ...], OperatorDefinition | None] = {}
+    of_item: dict[pytest.Function, OperatorDefinition | None] = {}
     for item in items:
         wanted = ItemConfig.of(item, settings)
         uses_operator = bool(_OPERATOR_FIXTURES & set(item.fixturenames))
         key = (wanted.operator_key, wanted.workdir, uses_operator, folders(item))
-        if key not in seen:
-            seen.add(key)
-            found |= dict.fromkeys(_resolved(item, wanted, settings, uses_operator=uses_operator, worker=worker))
+        if key not in operators:
+            operators[key], wrong = _resolved(item, wanted, settings, uses_operator=uses_operator, worker=worker)
+            found |= dict.fromkeys(wrong)
+        of_item[item] = operators[key]
         found |= dict.fromkeys(_hindered(item))
     found |= dict.fromkeys(_without_baseline(items, settings, root))
     scaled = [item for item in items if "scale" in item.fixturenames]
@@ -82,7 +85,7 @@ def of_tests(items: Sequence[pytest.Function], settings: Settings, root: Path, *
     read = [item for item in scaled if not (is_profiled(item) and item.function in measured)]
     codes = {item: test_code.read(item) for item in read}
     for item, code in codes.items():
-        found |= dict.fromkeys(_wrong_workloads(item, code, settings))
+        found |= dict.fromkeys(_wrong_workloads(item, code, settings, of_item[item]))
         found |= dict.fromkeys(_late_milestones(item))
         found |= dict.fromkeys(_misspelt(item))
         found |= dict.fromkeys(_wrong_phases(item, code) if settings.budgets else ())
@@ -170,8 +173,13 @@ def _given(settings: Settings, of: Parameter) -> str | float | bool | None:
         return None
 
 
-def _wrong_workloads(item: pytest.Function, code: NamedInCode, settings: Settings) -> Iterator[str]:
+def _wrong_workloads(
+    item: pytest.Function, code: NamedInCode, settings: Settings, operator: OperatorDefinition | None
+) -> Iterator[str]:
     """Yield the workloads that cannot be rendered: by their parameters' names, and, where all are known, values."""
+    # Other builds may write CRDs, too: kubebuilder's `make build`, fabric8's generator for Maven.
+    stay = operator is not None and (not operator.build or operator.build[:2] in _WRITE_NO_CRDS)
+    crds = [crd.object for crd in operator.installation.crds] if operator is not None and stay else []
     for call in code.calls:
         if call.method == "workload":
             values = {
@@ -181,7 +189,7 @@ def _wrong_workloads(item: pytest.Function, code: NamedInCode, settings: Setting
             # An error quotes what was rendered.
             redaction.conceal(*redaction.secrets_in(values))
             try:
-                template.check(call.name, values, base=folders(item))
+                template.check(call.name, values, base=folders(item), crds=crds)
             except DefinitionError as error:
                 yield f"{node_id(item)}: scale.workload({call.name!r}): {error}"
 
@@ -229,36 +237,38 @@ def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
 
 def _resolved(
     item: pytest.Function, wanted: ItemConfig, settings: Settings, *, uses_operator: bool, worker: bool
-) -> Iterator[str]:
-    """Yield the mistakes in a test's operator and in its cluster."""
+) -> tuple[OperatorDefinition | None, list[str]]:
+    """Return a test's operator, None without one or where it is wrong, and the mistakes in it and in its cluster."""
     operator: OperatorDefinition | None = None
+    wrong: list[str] = []
     try:
         # A run that only collects needs none: `grovescale compare` names the operators itself.
         needed = uses_operator and (wanted.operator or not item.config.option.collectonly)
         operator = wanted.definition(item) if needed else None
         if operator is not None and operator.pod is None:
             command.core_numbers(operator.limits.cores)
-            yield from _without_builder(operator)
+            wrong += _without_builder(operator)
     except DefinitionError as error:
-        yield _located(error, item, settings, "operator")
+        wrong.append(_located(error, item, settings, "operator"))
     except UsageError as error:
-        yield f"{_marked(item, settings, 'operator', 'values')}{error}"
+        wrong.append(f"{_marked(item, settings, 'operator', 'values')}{error}")
     if operator is not None and wanted.faults:
         try:
             refuse_for_pods(operator)
         except UsageError as error:
-            yield f"{node_id(item)}: {error}"
+            wrong.append(f"{node_id(item)}: {error}")
     if wanted.operator == NO_OPERATOR and "grovescale_operator" in item.fixturenames:
-        yield (
+        wrong.append(
             f"{node_id(item)}: the test uses grovescale_operator, and its operator is `{NO_OPERATOR}`\n"
             "  → Leave one of them out."
         )
     try:
         planned(wanted, operator, base=folders(item), settings=settings, worker=worker)
     except DefinitionError as error:
-        yield _located(error, item, settings, "cluster")
+        wrong.append(_located(error, item, settings, "cluster"))
     except (UsageError, ClusterError) as error:
-        yield f"{_marked(item, settings, 'cluster', 'kubernetes')}{error}"
+        wrong.append(f"{_marked(item, settings, 'cluster', 'kubernetes')}{error}")
+    return operator, wrong
 
 
 def _without_baseline(items: Sequence[pytest.Function], settings: Settings, root: Path) -> Iterator[str]:

@@ -8,7 +8,7 @@ replicas | default(500) }}``, or once, at the top: ``{% set replicas = replicas 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,11 +75,18 @@ def render(
     return Rendered(source=str(path), objects=objects, parameters=values, node_labels=dict(node_labels))
 
 
-def check(template: str, parameters: Mapping[str, Any], *, base: resources.Folders | None = None) -> None:
+def check(
+    template: str,
+    parameters: Mapping[str, Any],
+    *,
+    base: resources.Folders | None = None,
+    crds: Sequence[Object] = (),
+) -> None:
     """Raise DefinitionError as `render` would for these parameters, before the test runs.
 
-    A value of None is not known; while one is not, or a parameter is missing, the template's own syntax and the
-    parameters' names are checked. Of a long text, objects from its beginning: those of a loop are alike.
+    So it is for a version or a misspelt kind that none of ``crds``, those of the operator under test, has. A value of
+    None is not known; while one is not, or a parameter is missing, the template's own syntax and the parameters' names
+    are checked. Of a long text, objects from its beginning: those of a loop are alike.
     """
     path = resources.find(FOLDER, template, base=base)
     _refuse_unknown(path, parameters, _parameters(_environment(path), path))
@@ -90,7 +97,24 @@ def check(template: str, parameters: Mapping[str, Any], *, base: resources.Folde
     except MissingParameter:
         return
     end = text.rfind("\n---", 0, _CHECKED) if len(text) > _CHECKED else -1
-    _objects(path, text[:end] if end > 0 else text, "default", {})
+    for obj in _objects(path, text[:end] if end > 0 else text, "default", {}):
+        _refuse_unserved(path, obj, crds)
+
+
+def _refuse_unserved(path: Path, obj: Object, crds: Sequence[Object]) -> None:
+    group, _, version = str(obj["apiVersion"]).rpartition("/")
+    kinds = {crd["spec"]["names"]["kind"]: crd["spec"] for crd in crds if crd["spec"].get("group") == group}
+    kind = str(obj["kind"])
+    if kind in kinds:
+        versions = [str(one.get("name")) for one in kinds[kind].get("versions") or [] if one.get("served")]
+        if versions and version not in versions:
+            raise DefinitionError(
+                f"{path}: {group}/{version}: the operator's CRD of {kind} has no such version",
+                next_step=f"Served are: {', '.join(versions)}.",
+            )
+    # Others of the group may be there without it.
+    elif near := did_you_mean(kind, kinds):
+        raise DefinitionError(f"{path}: {group} has no kind {kind} among the operator's CRDs", next_step=near)
 
 
 def parameters(template: str, *, base: resources.Folders | None = None) -> set[str]:

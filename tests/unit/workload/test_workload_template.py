@@ -197,3 +197,29 @@ def test_before_a_run_a_template_is_rendered_where_all_its_parameters_are_known(
         template.check(str(path), {"count": count})
     template.check(str(path), {"count": None})
     template.check(str(path), {})
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "said"),
+    [
+        ("shop.example.com/v1", "Cart", ""),
+        ("shop.example.com/v1", "Carts", "Carts"),
+        ("shop.example.com/v2", "Cart", "v2"),
+        ("shop.example.com/v0", "Cart", "v0"),
+        # Of another operator that is there, or another group.
+        ("shop.example.com/v1", "Invoice", ""),
+        ("shops.example.com/v1", "Carts", ""),
+        ("v1", "Cart", ""),
+    ],
+)
+def test_a_kind_that_the_operators_crds_do_not_serve(api_version: str, kind: str, said: str, tmp_path: Path) -> None:
+    versions = [{"name": "v1", "served": True}, {"name": "v0", "served": False}]
+    crd = {"spec": {"group": "shop.example.com", "names": {"kind": "Cart"}, "versions": versions}}
+    path = tmp_path / "a.yaml.j2"
+    path.write_text(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\n", encoding="utf-8")
+    if not said:
+        template.check(str(path), {}, crds=[crd])
+        return
+    with pytest.raises(DefinitionError, match=said) as refused:
+        template.check(str(path), {}, crds=[crd])
+    assert refused.value.next_step
