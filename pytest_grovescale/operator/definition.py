@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -95,7 +96,7 @@ def load(
     with mistakes.noted():
         _check_placeholders(written, known, fail)
         _check_urls(written, fail)
-    absolute = functools.partial(_absolute, file, fail)
+    absolute = functools.partial(_absolute, file, written.build, fail)
     sources = manifest_sources.read_all(written, absolute, fail, mistakes, progress=progress)
     mistakes.demand_none()
     resolved = _resolve_paths(written, absolute, workdir or Path.cwd())
@@ -329,11 +330,12 @@ def _check_trigger(written: OperatorFile, installation: Installation, fail: Fail
             raise fail(("trigger", "kind"), f"no CustomResourceDefinition of `crds` has the kind {kind}", near)
 
 
-def _absolute(file: Path, fail: Fail, place: Keys, name: str) -> str:
+def _absolute(file: Path, build: list[str], fail: Fail, place: Keys, name: str) -> str:
     """Return the absolute path of an existing file or folder that a definition names."""
     found = (file.parent / name).expanduser().resolve()
     if not found.exists():
-        raise fail(place, f"no such file or folder: {found}", "Paths are relative to the definition file.")
+        made = f" What its build makes has to be there before: {shlex.join(build)}" if build else ""
+        raise fail(place, f"no such file or folder: {found}", f"Paths are relative to the definition file.{made}")
     return str(found)
 
 

@@ -149,7 +149,7 @@ def bring_up(
     definition: OperatorDefinition, cluster: Cluster, *, directory: Path, progress: Progress, faults: bool = False
 ) -> Operator:
     """Start an operator as a process of this host, as `start.start` describes. No instance of it may run there."""
-    build.run(definition, directory, progress=progress)
+    definition = build.run(definition, directory, progress=progress)
     # Outermost first: after an error, all previous steps are undone in reverse order.
     with contextlib.ExitStack() as undo, Portal() as portal:
         client = portal.client(cluster.access_as("harness"))

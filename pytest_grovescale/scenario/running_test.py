@@ -157,7 +157,7 @@ class RunningTest:
         if version is not None:
             other = self._version(self.operator.definition, version)
             # Before the phase begins, which is to measure the new version only.
-            build.run(other, self.operator.log.parent, progress=self.progress.say)
+            other = build.run(other, self.operator.log.parent, progress=self.progress.say)
         if self.current is not None:
             self.current.begin()
         detail = self.operator.name

@@ -31,6 +31,28 @@ def test_it_runs_in_the_working_folder(tmp_path: Path) -> None:
     assert "touch mine" in said[0]
 
 
+def crd(version: str) -> str:
+    return (
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: carts.example.com}\n"
+        "spec: {group: example.com, names: {kind: Cart, plural: carts}, scope: Namespaced, versions: "
+        f"[{{name: {version}, served: true, storage: true, schema: {{openAPIV3Schema: {{type: object}}}}}}]}}\n"
+    )
+
+
+def test_crds_that_it_writes_are_read_again(tmp_path: Path) -> None:
+    (tmp_path / "crd.yaml").write_text(crd("v1"), encoding="utf-8")
+    (tmp_path / "next.yaml").write_text(crd("v2"), encoding="utf-8")
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nbuild: [cp, next.yaml, crd.yaml]\ncommand: [./mine]\ncrds: crd.yaml\n"
+        "readiness: {url: 'http://127.0.0.1:1/'}\n"
+    )
+    before = load(str(tmp_path / "mine.yaml"), workdir=tmp_path)
+    built = build.run(before, tmp_path / "logs", progress=lambda text: None)
+    (found,) = built.installation.crds
+    assert found.object["spec"]["versions"][0]["name"] == "v2"
+    assert built == load(str(tmp_path / "mine.yaml"), workdir=tmp_path)
+
+
 def test_without_one_nothing_happens(tmp_path: Path) -> None:
     build.run(operator(tmp_path, "[]"), tmp_path / "logs", progress=pytest.fail)
     assert not (tmp_path / "logs").exists()
