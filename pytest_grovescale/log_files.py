@@ -81,6 +81,11 @@ def lines_with_credentials(path: Path, *, from_byte: int = 0) -> list[int]:
 
 
 _PANIC = re.compile(r"Observed a panic|^panic: |panicked at |runtime error: ")
+_OUT_OF_MEMORY = re.compile(
+    r"\bOutOfMemory(?:Error|Exception)\b|heap out of memory|fatal error: runtime: out of memory|^MemoryError\b"
+    r"|memory allocation of \d+ bytes failed"
+)
+"""As the runtimes of Java, .NET, JavaScript, Go, Python and Rust say it; not their options, ``ExitOnOutOfMemoryError``."""
 _TRACEBACK = "Traceback (most recent call last)"
 _STACK_TRACE = re.compile(rf"{re.escape(_TRACEBACK)}|Exception in thread |Unhandled exception")
 _LINES_OF_ONE = 4
@@ -119,6 +124,8 @@ class LogFacts(NamedTuple):
     """Bytes."""
     panics: list[int]
     """Numbers of the lines with which a panic is reported."""
+    out_of_memory: list[int]
+    """Numbers of the lines with which its runtime says that there was no memory left."""
     traces: list[int]
     """Numbers of the lines with which an exception and its stack begin, but for those that pass by themselves."""
     errors: int
@@ -131,17 +138,21 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     """Return what stands in a log after ``from_byte``, of the last `CREDENTIALS_BYTES`; its size is the whole."""
     found = _end(path, CREDENTIALS_BYTES, from_byte)
     if not found:
-        return LogFacts(0, 0, [], [], 0, "")
+        return LogFacts(0, 0, [], [], [], 0, "")
     size = path.stat().st_size
     before = size - len(found)
     first = 1 + _lines_before(path, before)
     lines = _text(found).splitlines()
     panics: list[int] = []
+    memory: list[int] = []
     traces: list[int] = []
     errors: dict[str, list[str]] = defaultdict(list)
     passing: dict[str, list[str]] = defaultdict(list)
     exceptions = dict(_exceptions(lines))
     for number, line in enumerate(lines):
+        if _OUT_OF_MEMORY.search(line[:400]):
+            memory.append(first + number)
+            continue
         if number in exceptions and not _PASSING.search(exceptions[number]):
             traces.append(first + number)
         if _PANIC.search(line):
@@ -162,7 +173,7 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     # What was not read had lines as long.
     count = round(len(lines) * (size - from_byte) / len(found))
     error = redaction.text(_said(most[0])[:200]) if most else ""
-    return LogFacts(count, size - from_byte, panics, traces, len(most), error)
+    return LogFacts(count, size - from_byte, panics, memory, traces, len(most), error)
 
 
 def _exceptions(lines: list[str]) -> Iterator[tuple[int, str]]:

@@ -348,7 +348,11 @@ class MeasuredTest:
             return
         recorder.mark(operator_log.LINES, count=facts.lines)
         recorder.mark(operator_log.BYTES, count=facts.size)
-        for label, numbers in ((operator_log.PANICS, facts.panics), (operator_log.TRACES, facts.traces)):
+        for label, numbers in (
+            (operator_log.PANICS, facts.panics),
+            (operator_log.MEMORY, facts.out_of_memory),
+            (operator_log.TRACES, facts.traces),
+        ):
             if numbers:
                 places = ", ".join(f"{log.name}:{number}" for number in numbers[:_PLACES])
                 recorder.mark(label, detail=places, count=len(numbers))

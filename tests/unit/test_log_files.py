@@ -149,6 +149,24 @@ def test_an_exception_counts_once_and_not_where_it_passes_by_itself(stack: list[
     assert facts.errors == (0 if stack is DOTNET else 2)
 
 
+@pytest.mark.parametrize(
+    ("line", "is_out"),
+    [
+        ('Exception in thread "pool-5-thread-16" java.lang.OutOfMemoryError: Java heap space', True),
+        ("Terminating due to java.lang.OutOfMemoryError: Java heap space", True),
+        ("Out of memory. System.OutOfMemoryException was thrown.", True),
+        ("FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory", True),
+        ("fatal error: runtime: out of memory", True),
+        ("Picked up JAVA_TOOL_OPTIONS: -XX:+ExitOnOutOfMemoryError", False),
+        ("pod web-0 was OOMKilled: out of memory", False),
+    ],
+)
+def test_a_runtime_that_has_no_memory_left(line: str, is_out: bool, tmp_path: Path) -> None:
+    facts = log_files.facts(written(tmp_path, ["starting", line]))
+    assert facts.out_of_memory == ([2] if is_out else [])
+    assert facts.traces == []
+
+
 def test_the_reason_of_an_exception_stands_without_its_stack(tmp_path: Path) -> None:
     log = [*(line.format("no such unit") for line in JAVA), "stopped"]
     left_out = "… 1 lines of stacks"

@@ -1,11 +1,11 @@
-"""What the operator's log says of it: panics that were recovered, one error again and again, more than anyone reads.
+"""What the operator's log says of it: panics that were recovered, no memory left, one error again and again, too much.
 
 controller-runtime recovers panics of reconcilers and retries them
 (https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/controller#Options, `RecoverPanic`), and so do most frameworks:
 the process stays up, its probes are green, and the object is never reconciled. A log that grows by kilobytes for each
 reconcile costs CPU to write, and a log store to keep.
 
-No false alarm: what counts as a panic is how runtimes report one, not the word, and of other exceptions three stacks
+No false alarm: what counts as a panic, or as memory that ran out, is how runtimes report it, not the word, and of other exceptions three stacks
 have to be there; errors that pass by themselves (conflicts, objects that exist already or no longer) are left out, and
 one error has to repeat twenty times and be as many as a tenth of the reconciles, and of the objects; a log is too long
 from two kilobytes, or ten lines, for each reconcile and object on. Where the test put faults in the operator's way,
@@ -29,11 +29,14 @@ LINES = "log-lines"
 BYTES = "log-bytes"
 PANICS = "log-panics"
 """Its detail names the first lines: ``operator.log:12``."""
+MEMORY = "log-memory"
+"""Lines with which its runtime says that there was no memory left; its detail names the first."""
 TRACES = "log-traces"
 """Stacks of exceptions; its detail names the first lines."""
 ERRORS = "log-errors"
 """The most frequent error; its detail is the first of them, redacted."""
 
+_LABELS = (LINES, BYTES, PANICS, MEMORY, TRACES, ERRORS)
 _LEAST_TRACES = 3
 _SHOWN = 120
 """Characters of an error that a sentence has."""
@@ -46,7 +49,15 @@ _LEAST_BYTES = 256 << 10
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for panics, for an error that repeats, and for a log that grows with the work."""
-    marks = {mark.label: mark for mark in seen.contents.marks if mark.label in (LINES, BYTES, PANICS, TRACES, ERRORS)}
+    marks = {mark.label: mark for mark in seen.contents.marks if mark.label in _LABELS}
+    if (memory := marks.get(MEMORY)) is not None:
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(aspect=Aspect.PROCESS),
+            text=f"the operator ran out of memory, by its log {memory.count:,} time{'s' * (memory.count != 1)}",
+            evidence=(memory.detail,),
+        )
     for label, least, what in ((PANICS, 1, "panic"), (TRACES, _LEAST_TRACES, "stack trace")):
         of_faults = label == TRACES and seen.faults.windows
         if (mark := marks.get(label)) is not None and mark.count >= least and not of_faults:

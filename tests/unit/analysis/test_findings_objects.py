@@ -528,6 +528,7 @@ def test_threads_that_stay_by_the_kernels_count(threads: int, wrong: bool) -> No
     ("label", "count", "severity"),
     [
         ("log-panics", 1, "defect"),
+        ("log-memory", 1, "defect"),
         ("log-traces", 1, None),
         ("log-traces", 3, "defect"),
         ("log-errors", 10, None),
