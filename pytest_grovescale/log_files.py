@@ -85,7 +85,7 @@ _OUT_OF_MEMORY = re.compile(
     r"\bOutOfMemory(?:Error|Exception)\b|heap out of memory|fatal error: runtime: out of memory|^MemoryError\b"
     r"|memory allocation of \d+ bytes failed"
 )
-"""As the runtimes of Java, .NET, JavaScript, Go, Python and Rust say it; not their options, ``ExitOnOutOfMemoryError``."""
+"""As the runtimes of Java, .NET, JavaScript, Go, Python and Rust say it; not options as ``ExitOnOutOfMemoryError``."""
 _TRACEBACK = "Traceback (most recent call last)"
 _STACK_TRACE = re.compile(rf"{re.escape(_TRACEBACK)}|Exception in thread |Unhandled exception")
 _LINES_OF_ONE = 4

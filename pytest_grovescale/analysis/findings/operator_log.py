@@ -5,11 +5,11 @@ controller-runtime recovers panics of reconcilers and retries them
 the process stays up, its probes are green, and the object is never reconciled. A log that grows by kilobytes for each
 reconcile costs CPU to write, and a log store to keep.
 
-No false alarm: what counts as a panic, or as memory that ran out, is how runtimes report it, not the word, and of other exceptions three stacks
-have to be there; errors that pass by themselves (conflicts, objects that exist already or no longer) are left out, and
-one error has to repeat twenty times and be as many as a tenth of the reconciles, and of the objects; a log is too long
-from two kilobytes, or ten lines, for each reconcile and object on. Where the test put faults in the operator's way,
-panics alone count: the others may be its word on them.
+No false alarm: what counts as a panic, or as memory that ran out, is how runtimes report it, not the word, and of other
+exceptions three stacks have to be there; errors that pass by themselves (conflicts, objects that exist already or no
+longer) are left out, and one error has to repeat twenty times and be as many as a tenth of the reconciles, and of the
+objects; a log is too long from two kilobytes, or ten lines, for each reconcile and object on. Where the test put faults
+in the operator's way, panics alone count: the others may be its word on them.
 """
 
 from __future__ import annotations
