@@ -4,8 +4,8 @@ An endpoint that a Prometheus cannot scrape is the operator's blindness in produ
 default (https://prometheus.io/docs/prometheus/latest/configuration/configuration/, ``scrape_timeout``), and a handler
 that takes seconds mostly holds a lock that reconciles need.
 
-No false alarm: scrapes count from the operator's start on, where it was ready; the time is the median's, and counts
-only where other programs disturbed no phase. What Prometheus refuses is as a test with a real one shows
+No false alarm: scrapes count from the operator's start on, where it was ready, to its end; the time is the median's,
+and counts only where other programs disturbed no phase. What Prometheus refuses is as a test with a real one shows
 (exposition/refusals.py).
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..result import OPERATOR, Finding
-from .observed import Observed
+from .observed import SEEN_GONE_NS, Observed
 
 ID = "metrics-endpoint"
 
@@ -27,9 +27,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
     found = next((target for target in seen.test.metrics if target.target == OPERATOR), None)
     if found is None:
         return
-    if not found.scrapes and found.failures:
+    # What no process answers says nothing about the endpoint of one.
+    failures = sum(
+        one.source == f"scrape:{OPERATOR}" and not seen.was_absent(one.at - 1, one.at + SEEN_GONE_NS)
+        for one in seen.contents.failures
+    )
+    if not found.scrapes and failures:
         yield Finding(id=ID, severity="defect", text=f"no scrape of the operator's metrics succeeded: {found.failure}")
-    elif found.failures > 1 and found.up_share < _UP:
+    elif failures > 1 and found.up_share < _UP:
         yield Finding(
             id=ID,
             severity="defect",

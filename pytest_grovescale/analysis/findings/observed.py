@@ -42,7 +42,7 @@ _LEAST_KNOWN_S = 1.0
 RESTARTED = frozenset({"container-restart", "process-restart"})
 """Kinds of incidents that are restarts."""
 
-_SEEN_GONE_NS = 1_000_000_000
+SEEN_GONE_NS = 1_000_000_000
 """Time after a process ended until it is noticed, on a busy machine, ns."""
 
 LEAST_STALL_S = 5.0
@@ -251,7 +251,7 @@ class Observed(ObservedObjects):
 
         The API server logs that as answered 504: its answer went to no one.
         """
-        return one.code == HTTPStatus.GATEWAY_TIMEOUT and self.was_absent(one.received, one.completed + _SEEN_GONE_NS)
+        return one.code == HTTPStatus.GATEWAY_TIMEOUT and self.was_absent(one.received, one.completed + SEEN_GONE_NS)
 
     @functools.cached_property
     def quiet_reconciles(self) -> tuple[Counter[str], float]:

@@ -518,6 +518,9 @@ def test_an_endpoint_that_never_answers() -> None:
     for ms in (90, 950):
         sim.add(rec.SourceFailed(at=sim.at(ms), source="scrape:operator", message="no answer"))
     assert ids(sim) == {"metrics-endpoint"}
+    # It was killed: its end is the cause, of which the phase's error speaks.
+    sim.add(rec.ProcessGone(at=sim.at(80), process="operator", pid=10))
+    assert ids(sim) == set()
 
 
 @pytest.mark.parametrize("refused", [["it has no Content-Type"], []])
