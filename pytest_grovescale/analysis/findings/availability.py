@@ -32,6 +32,8 @@ _READY = 2
 _TEMPLATE = "spec.template"
 _REPLICAS = "spec.replicas"
 _TWICE = 2
+_NEVER_RESTS = 5
+"""Templates for one spec from which on no steps of a start explain them: its pods never come to rest."""
 _TOGETHER_NS = 10_000_000_000
 _FAILED_NS = 5_000_000_000
 _SHARE = 0.1
@@ -113,13 +115,13 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
                 twice.append((most, life))
         if len(twice) >= _LEAST:
             lives_of = [life for _, life in twice]
+            times = median(number for number, _ in twice)
             yield Found(
                 id=ID,
-                severity="waste",
+                severity="defect" if times >= _NEVER_RESTS else "waste",
                 about=About(aspect=Aspect.ACTION, requests=seen.own_writes(lives_of)),
                 text=f"the operator changed the pod template of {len(twice):,} {resource}"
-                f" {median(number for number, _ in twice):,.0f} times (median) for one spec of their owners: each rolls"
-                " all of their pods",
+                f" {times:,.0f} times (median) for one spec of their owners: each rolls all of their pods",
                 evidence=(", ".join(life.name for _, life in twice[:_LEAST]),),
             )
 

@@ -39,6 +39,8 @@ _WANTED = frozenset(
 """Conditions that are True of an object that is as it should be."""
 _MOVED = f"{_LIST}[].lastTransitionTime"
 _TRANSITION = frozenset({_LIST, f"{_LIST}[]", f"{_LIST}[].status", f"{_LIST}[].type", "status"})
+_FOLLOWS_NS = 500_000_000
+"""Time within which an operator takes in what it itself wrote of another object, ns."""
 _PATHS = 8
 """Paths that a difference has at most: of more, some are not known."""
 
@@ -111,8 +113,8 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[str]]:
             if taken is not None:
                 if reasons is None:
                     reasons = _reasons(seen, life)
-                # What made it leave the value came before that.
-                if not any(taken - QUIET_NS <= at <= event.at for at in reasons):
+                # What made it leave the value came before that; or it is that of an object elsewhere that it follows.
+                if not any(taken - QUIET_NS <= at <= event.at for at in reasons) and not _follows(seen, life, event.at):
                     back[path].append(str(value))
             had[path][value] = event.at
             now[path] = value
@@ -143,6 +145,27 @@ def _reasons(seen: Observed, life: Life) -> list[int]:
         if pod.marked_at is not None:
             found.append(pod.marked_at)
     return found
+
+
+def _follows(seen: Observed, life: Life, at: int) -> bool:
+    """Return whether an object that is no part of another one's family had changed its phase or condition just before.
+
+    A user of a database is as ready as that: what takes the database's state back is named for it.
+    """
+    family = {one.resource for one in seen.family(life)}
+    return any(
+        other.resource not in family and other.resource in seen.status_written and _turned(other, at)
+        for other in seen.changed_in(at - _FOLLOWS_NS, at)
+    )
+
+
+def _turned(life: Life, at: int) -> bool:
+    return any(
+        path in _STATES or path.startswith(_LIST)
+        for event in life.between(at - _FOLLOWS_NS, at)
+        if event is not life.events[0]
+        for path in event.numbers
+    )
 
 
 def _falling(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..result import Finding
 from . import pacing
-from .evidence import Life, Sent, Span, rate_limited
+from .evidence import Life, Sent, Span, changed_paths, is_news, rate_limited
 from .grouping import Found, of_time
 from .observed import Observed, matters
 
@@ -119,6 +119,7 @@ def _gaps(seen: Observed) -> Iterator[Finding]:
             continue  # its finalizers stay: pacing says so
         longest = max(gaps, key=lambda one: one.seconds)
         several = f", {len(gaps):,} times, {total:.1f} s in all" if len(gaps) > 1 else ""
+        missed = _changed_before(seen, longest.ended_by)
         worst = (
             total,
             Found(
@@ -126,13 +127,31 @@ def _gaps(seen: Observed) -> Iterator[Finding]:
                 severity="waste",
                 about=of_time(span, [one.ended_by for one in gaps]),
                 text=f"in {span.phase.name} nothing was written for {longest.seconds:.1f} s until the operator went on"
-                f" by itself ({longest.ended_by.what}){several}: it waited for a timer, not for an event",
+                f" by itself ({longest.ended_by.what}){several}: it waited for a timer, not for an event{missed}",
                 evidence=(f"the phase lasted {span.phase.seconds:.1f} s; meanwhile {longest.working(seen):.2g} cores",),
                 check=f'phase.milestone("…", …, max=…)  # of {span.phase.name}',
             ),
         )
     if worst is not None:
         yield worst[1]
+
+
+def _changed_before(seen: Observed, sent: Sent) -> str:
+    """Return what others had last changed below the object of a request, and when: an event to follow."""
+    life = next((one for one in seen.of_name.get((sent.resource, sent.object), ()) if one.exists(sent.received)), None)
+    changes = [
+        (event.at, child.resource, paths)
+        for child in (seen.below(life) if life is not None else ())
+        if child.resource not in seen.status_written
+        for event in child.events
+        if event.at < sent.received and is_news(event) and (paths := changed_paths(event, "status"))
+    ]
+    if life is None or not changes:
+        return ""
+    at, resource, paths = max(changes)
+    watched = "which it watches" if resource in seen.watched_by_operator else "which it does not watch"
+    since = f"{(sent.received - at) / 1e9:.1f} s"
+    return f"; {resource} below {life.name} had changed {since} before ({paths[0]}), {watched}"
 
 
 def _still(seen: Observed, span: Span) -> Iterator[_Gap]:

@@ -7,12 +7,13 @@ and do not know of each other; each write wakes the other one. Server-side apply
 An operator that writes an object as a whole, from a copy of its cache, takes back what others wrote in between.
 
 No false alarm: fields of labels, annotations and spec count, which say what is wanted; a status may rightly return to
-an earlier value. A field has to return to its value before three times on one object, or twice on each of three, and
-the operator has to be one of its writers. What it took back counts from the first time on where it is the annotation by
-which the harness triggers or touches, which no other program knows. A spec, or data, that the operator changed is a
-note, of three objects of the workload, or one of Kubernetes' own kinds, where no one else can have changed it. A number
-of replicas that returns counts from the first time on where an autoscaler names the object as its target, and another
-one wrote before the operator.
+an earlier value. It returns in one of four changes or more: what is drawn at random returns by chance. A field has to
+return to its value before three times on one object, or twice on each of three, and the operator has to be one of its
+writers. What it took back counts from the first time on where it is the annotation by which the harness triggers or
+touches, which no other program knows. A spec, or data, that the operator changed is a note, of three objects of the
+workload, or one of Kubernetes' own kinds, where no one else can have changed it. A number of replicas that returns
+counts from the first time on where an autoscaler names the object as its target, and another one wrote before the
+operator.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from ..api_requests import SYSTEM_ACCOUNTS
 from ..result import Finding
 from .evidence import Life, Sent, form, is_builtin, number_of, shown
 from .grouping import About, Aspect, Found
@@ -30,6 +32,8 @@ ID = "rival-writers"
 _ON_ONE = 3
 _ON_EACH = 2
 _OBJECTS = 3
+_SHARE = 0.25
+"""Share of a field's changes in which it returns, where two writers take turns, each of which has its own value."""
 _WANTED = ("metadata.", "spec.")
 _CONTENTS = ("spec", "data")
 _OF_HARNESS = "metadata.annotations.grovescale.io/"
@@ -57,7 +61,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
         for path, found in sorted(fields.items()):
             often = sum(times >= _ON_EACH for times, _ in found)
             times, most = max(found, key=lambda one: one[0])
-            if times >= _ON_ONE or often >= _OBJECTS:
+            # A value that is drawn at random is mostly a new one, and seldom returns: `churn` says so.
+            changes = sum(path in event.difference.paths for event in most.events if event.difference is not None)
+            if (times >= _ON_ONE or often >= _OBJECTS) and times >= _SHARE * changes:
                 yield _finding(seen, path, often, times, most, [life for _, life in found])
 
 
@@ -192,11 +198,13 @@ def _returns(seen: Observed, life: Life) -> Counter[str]:
 
 
 def _finding(seen: Observed, path: str, objects: int, times: int, most: Life, lives: Sequence[Life]) -> Finding:
-    # A status has a subresource, whose writer cannot change a spec, but annotations and labels.
+    # A status has a subresource, whose writer cannot change a spec, but annotations and labels; Kubernetes' own
+    # controllers change none by it but their own.
     wrote = Counter(
         one.user
         for one in most.writes
-        if one.verb in ("update", "patch") and (not one.subresource or path.startswith("metadata."))
+        if one.verb in ("update", "patch")
+        and (not one.subresource or (path.startswith("metadata.") and not one.user.startswith(SYSTEM_ACCOUNTS)))
     )
     others = sorted(user for user, number in wrote.items() if user != seen.operator and number > 1)
     who = (

@@ -92,6 +92,21 @@ def test_a_value_that_others_put_back_is_not_the_operators_alone(user: str) -> N
     assert ("the operator alone" in one.text) is (user == "operator")
 
 
+@pytest.mark.parametrize(
+    ("user", "alone"), [("system:serviceaccount:kube-system:statefulset-controller", True), ("a-tool", False)]
+)
+def test_who_writes_a_status_only_and_is_of_kubernetes_is_no_rival(user: str, alone: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    for number in range(4):
+        path = "metadata.annotations.a"
+        written(sim, "c", 300 + 100 * number, "content", paths=[path], back=[path])
+        sim.request(350 + 100 * number, user=user, verb="update", **CLIQUE, subresource="status", name="c")
+    gone(sim)
+    (one,) = [one for one in found(sim) if one.id == "rival-writers"]
+    assert ("the operator alone" in one.text) is alone
+
+
 @pytest.mark.parametrize(("finalizer", "wrong"), [("a.io/keep", True), ("kubernetes.io/pvc-protection", False)])
 def test_a_finalizer_of_kubernetes_is_not_the_operators_to_take_away(finalizer: str, wrong: bool) -> None:
     sim = settled()

@@ -15,9 +15,9 @@ from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
-from .simulated import PODS, READY, Simulation
+from .simulated import PODS, READY, Simulation, pods
 from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, N, found, ids, made, poll, scrape, seen, settled
-from .test_findings_objects import DELETION, clique, gone, idle_cpu, shown, written
+from .test_findings_objects import CLIQUES, DELETION, clique, gone, idle_cpu, shown, written
 
 CONFIGMAPS = WatchSpec(resource="configmaps", path="/api/v1/namespaces/t/configmaps")
 
@@ -176,6 +176,7 @@ CONDITION = "status.conditions[type=Ready].status"
         (["False", "True", "False", "True"], "route", False),  # an object that refers to it
         (["False", "True", "False", "True"], "child", False),  # rolled out again, for whatever reason
         (["False", "True", "False", "True"], "orphan", False),  # of a child that later loses its owner
+        (["False", "True", "False", "True"], "elsewhere", False),  # the state of what it uses
     ],
 )
 def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool) -> None:
@@ -185,6 +186,13 @@ def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool)
         clique(sim, f"d-{number}", 210, owner=f"uid-c-{number}", numbers={"metadata.generation": 1})
         for step, value in enumerate(values[1:], 1):
             ms = 250 + 1000 * step
+            if reason == "elsewhere":
+                made(sim, f"s-{number}", 205) if step == 1 else None
+                sim.request(
+                    ms - 110, verb="patch", resource="services", subresource="status", namespace="t", name=f"s-{number}"
+                )
+                state = {CONDITION: value, "metadata.generation": step + 1}
+                seen(sim, f"s-{number}", ms - 100, "modified", numbers=state)
             if reason == "route":
                 sim.request(ms, **{**APPLIED, "resource": "routes"}, name=f"r-{number}-{step}")
             elif reason in ("child", "orphan"):
@@ -330,6 +338,24 @@ def test_a_time_in_which_nothing_happens_until_the_operator_goes_on(ended_by: st
     if ended_by == "kwok":
         sim.request(3000, user="kwok", verb="patch", resource="pods", subresource="status", namespace="t", name="pod-0")
     assert ids(sim) == ({"dead-time"} if ended_by == "operator" else set())
+
+
+@pytest.mark.parametrize(("path", "named"), [("status.ready", True), ("metadata.labels.a", False)])
+def test_what_had_changed_before_a_timer_is_named(path: str, named: bool) -> None:
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.watch(CLIQUES, 5)
+    sim.phase("deploy", 100, 9000, "passed", made=pods(1))
+    for ms in range(0, 9000, 500):
+        sim.cpu("operator", ms, ms / 100_000)
+    clique(sim, "c", 200)
+    made(sim, "s", 250, owner="uid-c")
+    seen(sim, "s", 700, "modified", difference=rec.Difference(kind="content", paths=[path]))
+    written(sim, "c", 5000, "content", paths=["status.ready"])
+    sim.write(PODS, "pod", 5100, user="operator", verb="create", fields={})
+    sim.items.sort(key=lambda item: item[:2])
+    text = [one.text for one in found(sim) if one.id == "dead-time"]
+    assert [("services below c had changed 4.3 s before" in one) for one in text] == [named]
 
 
 @pytest.mark.parametrize(("every", "wrong"), [(40, True), (400, False)])

@@ -115,6 +115,18 @@ def test_a_rounded_time_is_a_note_where_it_always_is(finer: int) -> None:
     assert ("wasted-writes" in notes) == (finer == 0)
 
 
+@pytest.mark.parametrize(("new", "wrong"), [(0, True), (20, False)])
+def test_a_random_value_that_returns_by_chance(new: int, wrong: bool) -> None:
+    """It has a new value most times, which other rules say: no one puts the one back that was there before."""
+    sim = settled()
+    clique(sim, "c", 200)
+    for number in range(new + 4):
+        back = ["spec.hash"] if number >= new else []
+        written(sim, "c", 300 + 50 * number, "content", paths=["spec.hash"], back=back)
+    gone(sim)
+    assert ("rival-writers" in ids(sim)) == wrong
+
+
 @pytest.mark.parametrize(
     ("path", "times", "writer", "wrong"),
     [
