@@ -23,6 +23,10 @@ _TAIL_LINES = 25
 Say = Callable[[str], None]
 
 
+_ID = 12
+"""Characters of a commit's id that are shown."""
+
+
 class BuildError(GrovescaleError):
     """A revision could not be checked out or built."""
 
@@ -74,11 +78,11 @@ def built(top: Path, revision: str, command: str, folder: Path, *, say: Say) -> 
     Replaces a checkout left by a killed comparison. Raises BuildError with the build's last lines.
     """
     remove(top, folder)
-    say(f"{revision[:12]}: checked out to {folder}")
+    say(f"{revision[:_ID]}: checked out to {folder}")
     _git(top, "worktree", "add", "--detach", "--force", str(folder), revision)
     try:
         if command:
-            say(f"{revision[:12]}: {command}")
+            say(f"{revision[:_ID]}: {command}")
             _build(command, folder, revision)
         yield folder
     finally:
@@ -115,7 +119,7 @@ def _build(command: str, folder: Path, revision: str) -> None:
         lines = log_files.last_lines(log, _TAIL_LINES)
         said = "".join(f"\n  {line}" for line in lines)
         raise BuildError(
-            f"{revision[:12]}: `{command}` ended with code {code}; its last lines:{said}",
+            f"{revision[:_ID]}: `{command}` ended with code {code}; its last lines:{said}",
             next_step=f"Its whole output: {log}.",
         )
 
@@ -207,7 +211,8 @@ def of_revisions(
             f"{found.source} is not in the repository {top}",
             next_step="Revisions differ in nothing where the definition and the operator are elsewhere.",
         ) from None
-    names = [name for name, _ in commits]
+    # CI names the base by its whole id, which is wider than a table of a pull request's comment.
+    names = [commit[:_ID] if name == commit else name for name, commit in commits]
     if names[0] == names[1]:
         names[1] = f"{names[1]} again"
     sides = [
@@ -222,7 +227,11 @@ def of_revisions(
         for name, (_, commit) in zip(names, commits, strict=True)
     ]
     same = commits[0][1] == commits[1][1]
-    differs = "" if same else "revision: " + ", ".join(f"{name} ({commit[:12]})" for name, commit in commits)
+    ids = [
+        f"{name} ({commit[:_ID]})" if name != commit[:_ID] else name
+        for name, (_, commit) in zip(names, commits, strict=True)
+    ]
+    differs = "" if same else f"revision: {', '.join(ids)}"
     return Pairing(a=sides[0], b=sides[1], differs=differs)
 
 

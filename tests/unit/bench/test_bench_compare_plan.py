@@ -154,6 +154,16 @@ def test_a_pair_is_begun_if_one_like_those_before_fits_into_the_time_limit(clock
         limit.check()
 
 
+def test_the_time_that_others_have_the_machine_does_not_count(clock: Clock) -> None:
+    limit = compare.TimeLimit(300, [])
+    limit.note(60)
+    clock.now += 60 + 320
+    assert not limit.fits_one_more
+    limit.extend(320)
+    assert limit.fits_one_more
+    limit.check()
+
+
 def test_an_interrupted_comparison_goes_on_with_what_is_left_of_its_time(clock: Clock) -> None:
     assert compare.TimeLimit(300, [80, 30, 30]).fits_one_more
     assert not compare.TimeLimit(300, [80, 30, 30, 100]).fits_one_more

@@ -84,6 +84,16 @@ def test_revisions_differ_in_their_commits(tmp_path: Path) -> None:
     assert (found.b.operator, found.b.revision, found.b.build) == ("deploy/mine.yaml", "2" * 40, "make")
 
 
+def test_a_revision_that_is_an_id_is_shown_as_short_as_ids_are(tmp_path: Path) -> None:
+    definition = write(tmp_path / "deploy" / "mine.yaml")
+    base = "1" * 40
+    found = of_revisions(tmp_path, definition, [(base, base), ("HEAD", "2" * 40)], build="", values={}, parameters={})
+    assert (found.a.label, found.a.revision) == ("1" * 12, base)
+    assert found.differs == f"revision: {'1' * 12}, HEAD ({'2' * 12})"
+    twice = of_revisions(tmp_path, definition, [(base, base), (base, base)], build="", values={}, parameters={})
+    assert twice.a.label != twice.b.label
+
+
 def test_a_definition_outside_of_the_repository_has_no_revisions(tmp_path: Path) -> None:
     definition = write(tmp_path / "elsewhere" / "mine.yaml")
     with pytest.raises(UsageError, match="is not in the repository"):
