@@ -79,6 +79,8 @@ class WriteLog:
         self.creates: dict[Scope, list[Write]] = defaultdict(list)
         self.unnamed_creates: dict[Scope, list[Write]] = defaultdict(list)
         self.collections: dict[Scope, list[Write]] = defaultdict(list)
+        self.last = 0
+        """When the last of its writes was answered, on the recorder's clock, ns."""
         steady = not clock.steps
         for request in requests:
             if not changes_object(request):
@@ -87,6 +89,7 @@ class WriteLog:
             creates = request.verb == "create" and not request.subresource
             deletes = request.verb == "delete"
             write = Write(request.received_wall - offset, request.completed_wall - offset, creates, doubt, deletes)
+            self.last = max(self.last, write.completed)
             self._add(request, write)
 
     def _add(self, request: Request, write: Write) -> None:

@@ -18,11 +18,16 @@ FLOOR = "floor"
 """Label of the mark that holds one."""
 
 
-def milestones_of_phase(contents: Contents, phase: PhaseSpan, log: WriteLog | None) -> tuple[MilestoneResult, ...]:
-    """Return the phase's milestones in the order of their declaration. ``log``: None without an audit log."""
+def milestones_of_phase(
+    contents: Contents, phase: PhaseSpan, log: WriteLog | None, hole: str = ""
+) -> tuple[MilestoneResult, ...]:
+    """Return the phase's milestones in the order of their declaration.
+
+    ``log``: None without an audit log; ``hole``: why that does not cover the phase, empty where it does.
+    """
     counts = contents.counts(phase)
     return tuple(
-        _milestone(contents, phase, name, declared.condition, log, counts.get(name))
+        _milestone(contents, phase, name, declared.condition, log, counts.get(name), hole)
         for name, declared in phase.declared.items()
     )
 
@@ -34,6 +39,7 @@ def _milestone(
     condition: Condition,
     log: WriteLog | None,
     count: int | None,
+    hole: str,
 ) -> MilestoneResult:
     words = condition_text(condition)
     counted = isinstance(condition, Count)
@@ -42,7 +48,7 @@ def _milestone(
     met = phase.met.get(name)
     if met is None:
         return MilestoneResult(name=name, condition=words, met=False, reached=reached, wanted=target)
-    server = _server(contents, condition, met, log)
+    server = _server(contents, condition, met, log, hole)
     doubt = server.interval.doubt if server.interval is not None else max(met.uncertainty_ns, _late_by(contents, met))
     return MilestoneResult(
         name=name,
@@ -78,7 +84,7 @@ def _seconds(interval: Interval | None, start: int) -> tuple[float, float] | Non
     return (interval.low - start) / 1e9, (interval.high - start) / 1e9
 
 
-def _server(contents: Contents, condition: Condition, met: MilestoneMet, log: WriteLog | None) -> _Server:
+def _server(contents: Contents, condition: Condition, met: MilestoneMet, log: WriteLog | None, hole: str) -> _Server:
     if met.object is None:
         return _Server("recorder", None, "no single event tipped it")
     if log is None:
@@ -87,6 +93,9 @@ def _server(contents: Contents, condition: Condition, met: MilestoneMet, log: Wr
     event = _tipping_event(story, met, met.object) if story is not None else None
     if story is None or event is None:
         return _Server("watch", None, "the event that tipped it is not in the recording")
+    if hole and event.at > log.last:
+        # Its write is missing; the last one to the object that is there is an earlier one.
+        return _Server("watch", None, hole)
     committed = time_of_event(log, story, event)
     if isinstance(committed, Unknown) and event.change == "added" and _is_plain_count(condition):
         by_number = time_of_nth_create(log, story, condition.n, met.at)

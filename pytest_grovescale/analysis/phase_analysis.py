@@ -88,7 +88,7 @@ def phase_result(contents: Contents, phase: PhaseSpan, indexes: Indexes) -> Phas
     )
     if bottlenecks.missing:
         missing["bottlenecks"] = bottlenecks.missing
-    milestones = milestones_of_phase(contents, phase, indexes.log)
+    milestones = milestones_of_phase(contents, phase, indexes.log, hole)
     api = api_rows(indexes.traffic.requests(phase), contents.opened.identities)
     rights = missing_rights(indexes.traffic.requests(phase), contents.opened.identities.get(OPERATOR, ""))
     return PhaseResult(

@@ -240,6 +240,21 @@ def test_a_gap_in_the_audit_log_is_reported_in_its_phase(snapshot: SnapshotAsser
     assert run(sim).disrupted == "", "the other figures are as certain as ever"
 
 
+@pytest.mark.parametrize("broken", [True, False])
+def test_a_milestone_after_the_end_of_the_audit_log_has_the_watchs_clock(broken: bool) -> None:
+    sim = Simulation(lag_ms=(0.5, 0.5))
+    sim.watch(PODS, 1)
+    sim.write(PODS, "a", 500, verb="create", took=1, fields={})
+    sim.phase("delete", 1000, 4000, gone=pods(0))
+    sim.write(PODS, "a", 2000, verb="delete", took=1, fields=None)
+    if broken:
+        sim.items = [item for item in sim.items if getattr(item[2], "verb", "") != "delete"]
+        sim.add(rec.SourceFailed(at=sim.at(3000), source="audit", message="no space left"))
+    [milestone] = run(sim).phases[0].milestones
+    assert milestone.clock == ("watch" if broken else "server")
+    assert "no space left" in milestone.why_not_server or not broken
+
+
 def test_a_milestone_that_a_late_recorder_saw_is_as_uncertain_as_it_was_late() -> None:
     sim = Simulation(audited=False, lag_ms=(0.5, 0.5))
     sim.watch(PODS, 1)
