@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from .. import redaction
 from ..kube.client import Client
 from ..kube.errors import ApiError, NotFound
 from ..suggestions import near_names
-from .conditions import Predicate, compile_predicate
+from .conditions import Predicate, WatchSpec, compile_predicate
 from .evaluation import Shortfall
 from .fieldpath import Key, Select, lookup, parse
 from .records import LateObject, ObjectRef
@@ -22,6 +23,8 @@ LIMIT = 10
 _EVENTS = 5
 _REQUEST_S = 3.0
 _TEXT = 300
+_TIMES = " (×"
+_PREEMPTION = re.compile(r"\.? (?:no new claims to deallocate, )?preemption: .*")
 
 _Object = dict[str, Any]
 
@@ -29,6 +32,7 @@ _Object = dict[str, Any]
 async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at: int) -> list[LateObject]:
     """Return the late objects of all open milestones: one GET and one bounded LIST of events for each object.
 
+    For those that do not exist, one LIST of the namespace's warnings: who should make them says there why it cannot.
     After an API server failed to answer once, it is not asked about the other objects.
     """
     found: list[LateObject] = []
@@ -39,7 +43,22 @@ async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at
             names = shortfall.count.names
             name = names[0] if len(names) == 1 else ""
             ref = ObjectRef(resource=watch.resource, namespace=_namespace(watch.path), name=name)
-            found.append(LateObject(at=at, phase=phase, milestone=shortfall.milestone, object=ref, reason=missing))
+            others, events = "", list[str]()
+            if reachable and ref.namespace:
+                try:
+                    others, events = await _others(watch, client), await _warnings(ref, client)
+                except ApiError as error:
+                    reachable = 400 <= error.code < 500
+            found.append(
+                LateObject(
+                    at=at,
+                    phase=phase,
+                    milestone=shortfall.milestone,
+                    object=ref,
+                    reason=redaction.text(missing + others),
+                    events=[redaction.text(event) for event in events],
+                )
+            )
         for ref in shortfall.objects[:LIMIT]:
             owner, reason, events = "", "the API server does not answer", list[str]()
             if reachable:
@@ -72,6 +91,38 @@ def _namespace(path: str) -> str:
     return rest.split("/")[0]
 
 
+async def _others(watch: WatchSpec, client: Client) -> str:
+    """Return that there are objects which only the selector leaves out, and the first one's labels; else empty."""
+    if not watch.label_selector:
+        return ""
+    found = _parts(await _listed(watch.path, client, limit="1"), "items")
+    if not found:
+        return ""
+    meta = _part(found[0], "metadata")
+    labels = ", ".join(f"{name}={value}" for name, value in _part(meta, "labels").items())
+    return f"; {meta.get('name')} is there, which {watch.label_selector} does not select: {labels or 'without labels'}"
+
+
+async def _warnings(ref: ObjectRef, client: Client) -> list[str]:
+    """Return the warnings in a namespace about objects that could not be made, each once; of any kind without such."""
+    found: dict[tuple[str, str], _Object] = {}
+    path = f"/api/v1/namespaces/{ref.namespace}/events"
+    for event in _parts(await _listed(path, client, limit="50", fieldSelector="type=Warning"), "items"):
+        of = _part(event, "involvedObject")
+        # Of many alike, which differ in generated names.
+        found[str(of.get("kind")), str(event.get("reason"))] = event
+    refused = {key: event for key, event in found.items() if "creat" in key[1].lower()}
+    return [
+        f"{kind}/{_part(event, 'involvedObject').get('name')}: {_event(event)}"
+        for (kind, _), event in list((refused or found).items())[:_EVENTS]
+    ]
+
+
+async def _listed(path: str, client: Client, **parameters: str) -> _Object:
+    body = await client.request("GET", path, params=parameters, timeout=_REQUEST_S)
+    return msgspec.json.decode(body, type=dict[str, Any])
+
+
 async def _tell(ref: ObjectRef, shortfall: Shortfall, client: Client) -> tuple[str, str, list[str], bool]:
     """Return owner, reason, last events, and whether the API server answered."""
     try:
@@ -82,7 +133,10 @@ async def _tell(ref: ObjectRef, shortfall: Shortfall, client: Client) -> tuple[s
                 *explain(obj, leaving=shortfall.surplus and shortfall.count.where == Predicate()),
             )
         )
-        return _owner(obj), reason, await _events(ref, obj, client), True
+        # The scheduler says the same in a condition and in an event.
+        said = await _events(ref, obj, client)
+        events = [event for event in said if (event.partition(": ")[2].partition(_TIMES)[0] or event) not in reason]
+        return _owner(obj), reason, events, True
     except NotFound:
         return "", "is gone from the API; the watch has not shown it yet", [], True
     except ApiError as error:
@@ -154,6 +208,8 @@ def explain(obj: _Object, *, leaving: bool) -> list[str]:
         reasons.append(f"scheduling gates {', '.join(gates)}")
     if isinstance(status.get("phase"), str):
         reasons.append(f"phase {status['phase']}")
+    if obj.get("kind") == "Pod" and _unseen_by_schedulers(spec, status):
+        reasons.append(f"no scheduler has looked at it: spec.schedulerName is {spec['schedulerName']}")
     for condition in _parts(status, "conditions"):
         if condition.get("status") != "True":
             reasons.append(_condition(condition))
@@ -164,13 +220,21 @@ def explain(obj: _Object, *, leaving: bool) -> list[str]:
     return reasons
 
 
+def _unseen_by_schedulers(spec: _Object, status: _Object) -> bool:
+    """Return whether a pod waits for a node, and no scheduler has said anything about it."""
+    said = any(condition.get("type") == "PodScheduled" for condition in _parts(status, "conditions"))
+    return "schedulerName" in spec and not spec.get("nodeName") and not spec.get("schedulingGates") and not said
+
+
 def _condition(condition: _Object) -> str:
     why = _reason(condition)
     return f"{condition.get('type')}={condition.get('status')}" + (f" ({why})" if why else "")
 
 
 def _reason(obj: _Object) -> str:
-    return ": ".join(str(obj[key])[:_TEXT] for key in ("reason", "message") if obj.get(key))
+    # What the scheduler tried beside it says nothing more.
+    said = (_PREEMPTION.sub("", str(obj[key]))[:_TEXT] for key in ("reason", "message") if obj.get(key))
+    return ": ".join(said)
 
 
 def _owner(obj: _Object) -> str:
@@ -184,10 +248,9 @@ async def _events(ref: ObjectRef, obj: _Object, client: Client) -> list[str]:
     params = {"fieldSelector": f"involvedObject.uid={uid}", "limit": "50"}
     path = f"/api/v1/namespaces/{ref.namespace or 'default'}/events"
     try:
-        body = await client.request("GET", path, params=params, timeout=_REQUEST_S)
+        items = _parts(await _listed(path, client, **params), "items")
     except ApiError as error:
         return [f"its events cannot be read: {error.message}"]
-    items = _parts(msgspec.json.decode(body, type=dict[str, Any]), "items")
     items.sort(key=_moment)
     return [_event(item) for item in items[-_EVENTS:]]
 
@@ -200,7 +263,7 @@ def _moment(event: _Object) -> str:
 
 def _event(event: _Object) -> str:
     times = event.get("count") or _part(event, "series").get("count") or 1
-    return _reason(event) + (f" (×{times})" if times > 1 else "")
+    return _reason(event) + (f"{_TIMES}{times})" if times > 1 else "")
 
 
 def _part(obj: _Object, key: str) -> _Object:

@@ -278,6 +278,16 @@ def test_account_of_late_objects(
             "lastTimestamp": "2026-01-01T00:00:00Z",
         }
         control_plane.request("POST", f"/api/v1/namespaces/{namespace}/events", event)
+        refused = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "namespace": namespace, "name": "web-1"}
+        for number, reason in enumerate(("FailedCreate", "Unrelated")):
+            warning = {
+                "metadata": {"name": f"web.{number}"},
+                "involvedObject": refused,
+                "type": "Warning",
+                "reason": reason,
+                "message": "pods is forbidden: no PriorityClass with name urgent was found",
+            }
+            control_plane.request("POST", f"/api/v1/namespaces/{namespace}/events", warning)
         until(running, Progress, counts={"ready": (1, 4)})
         running.wait(0)
         late = running.end_phase("p", "timeout", "too slow")
@@ -285,6 +295,7 @@ def test_account_of_late_objects(
     by_name = {item.object.name: item for item in late}
     assert by_name.keys() == {"", "gated", "stuck"}
     assert by_name[""].reason == "1 of 4 do not exist"
+    assert by_name[""].events == snapshot(name="why the one was not made")
     assert by_name["gated"].owner == "ConfigMap/boss"
     assert "scheduling gates grove.io/gate" in by_name["gated"].reason
     assert "wanted == 'True'" in by_name["gated"].reason
@@ -292,6 +303,18 @@ def test_account_of_late_objects(
     (shown,) = by_name["stuck"].events
     assert "Bearer [redacted]" in shown
     assert shown == snapshot
+
+
+def test_account_of_objects_that_only_the_selector_leaves_out(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
+    control_plane.request("POST", maps.path, {"metadata": {"name": "c", "labels": {"app": "web"}}})
+    spec = WatchSpec(resource="configmaps", path=maps.path, label_selector="app=webb")
+    with recorder(tmp_path, control_plane.access) as running:
+        running.begin_phase("p", [("made", Count(watch=spec, n=2))], timeout=60)
+        running.wait(0)
+        (late,) = running.end_phase("p", "timeout", "too slow")
+    assert late.reason == snapshot
 
 
 def test_account_of_objects_that_do_not_go(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:

@@ -34,6 +34,27 @@ from pytest_grovescale.recording.timeout_diagnosis import explain, failing
             {"status": {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "R", "message": "M"}}}]}},
             ["container c waits: R: M"],
         ),
+        (
+            {"kind": "Pod", "spec": {"schedulerName": "volcano"}, "status": {"phase": "Pending"}},
+            ["phase Pending", "no scheduler has looked at it: spec.schedulerName is volcano"],
+        ),
+        ({"kind": "Pod", "spec": {"schedulerName": "volcano", "nodeName": "n"}, "status": {}}, []),
+        ({"kind": "Job", "spec": {"schedulerName": "volcano"}, "status": {}}, []),
+        (
+            {
+                "status": {
+                    "conditions": [
+                        {
+                            "type": "PodScheduled",
+                            "status": "False",
+                            "message": "0/5 nodes are available: 5 Insufficient cpu. no new claims to deallocate,"
+                            " preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling.",
+                        }
+                    ]
+                }
+            },
+            ["PodScheduled=False (0/5 nodes are available: 5 Insufficient cpu)"],
+        ),
         # Custom resources may hold anything under these names.
         ({"metadata": None, "spec": [], "status": {"conditions": "none", "phase": 3}}, []),
         ({"status": {"conditions": [None, "x", {}]}}, ["None=None"]),
