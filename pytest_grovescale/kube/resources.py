@@ -129,12 +129,13 @@ def find(resources: Sequence[Resource], name: str, api_version: str = "") -> Res
     for resource in sorted(candidates, key=lambda r: r.group != ""):
         if wanted in _names(resource):
             return resource
-    hint = did_you_mean(wanted, {n for r in resources for n in _names(r)})
     what = f"{name!r} of {api_version}" if api_version else repr(name)
-    raise UnknownResource(
-        f"the cluster serves no resource {what}",
-        next_step=f"{hint} A custom resource needs its CRD: name it under `crds:` of the operator definition.".lstrip(),
-    )
+    needed = "A custom resource needs its CRD: name it under `crds:` of the operator definition."
+    if elsewhere := list(dict.fromkeys(r.api_version for r in resources if wanted in _names(r))):
+        hint = f"It serves one of {', '.join(elsewhere)}: is that meant by apiVersion?"
+    else:
+        hint = did_you_mean(wanted, {n for r in resources for n in _names(r)})
+    raise UnknownResource(f"the cluster serves no resource {what}", next_step=f"{hint} {needed}".lstrip())
 
 
 def _names(resource: Resource) -> Iterable[str]:

@@ -46,6 +46,12 @@ def test_unknown_name_suggests_near_ones() -> None:
     assert "CRD" in caught.value.next_step
 
 
+def test_a_version_that_is_served_is_named() -> None:
+    with pytest.raises(UnknownResource) as caught:
+        find(ALL, "PodCliqueSet", "grove.io/v1beta7")
+    assert f"It serves one of {PCS.api_version}:" in caught.value.next_step
+
+
 def test_paths(snapshot: SnapshotAssertion) -> None:
     assert PODS.path("ns") == "/api/v1/namespaces/ns/pods"
     assert PODS.path() == "/api/v1/pods"
