@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..result import Finding
 from . import pacing
-from .evidence import Life, Sent, Span, changed_paths, is_news, rate_limited
+from .evidence import Life, Sent, Span, changed_paths, is_news
 from .grouping import Found, of_time
 from .observed import Observed, matters
 
@@ -67,7 +67,7 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
     several = {resource for resource, count in number.items() if count >= _OBJECTS}
     lives = {life.key: life for of in several for life in seen.lives.get(of, ())}
     for span in seen.spans:
-        if rate_limited(span) or span.phase.outcome != "passed":
+        if seen.rate_limited(span) or span.phase.outcome != "passed":
             continue
         applied = [one for one in seen.by_harness(span.start, span.end) if one.created]
         for one in applied:
@@ -107,7 +107,7 @@ def _first_act(seen: Observed, life: Life, span: Span) -> int | None:
 def _gaps(seen: Observed) -> Iterator[Finding]:
     worst: tuple[float, Finding] | None = None
     for span in seen.spans:
-        if span.phase.outcome != "passed" or span.triggers or not span.phase.milestones or rate_limited(span):
+        if span.phase.outcome != "passed" or span.triggers or not span.phase.milestones or seen.rate_limited(span):
             continue
         least = _LEAST_SLOWED_S if seen.slowed(span) else _LEAST_S
         long = [one for one in _still(seen, span) if one.seconds >= least]

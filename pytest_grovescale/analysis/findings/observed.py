@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -17,7 +18,7 @@ from ..reconcile_counters import counters_of
 from ..reconciles import objects_of
 from ..result import OPERATOR
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Sent, Span, Window
+from .evidence import ObjectId, Sent, Span, Window, rate_limited
 from .observed_objects import ObservedObjects
 from .observed_requests import RESTART, WORKLOAD
 
@@ -44,6 +45,16 @@ RESTARTED = frozenset({"container-restart", "process-restart"})
 
 SEEN_GONE_NS = 1_000_000_000
 """Time after a process ended until it is noticed, on a busy machine, ns."""
+
+_LEAST_STEADY, _LEAST_GAP_NS, _STEADY = 100, 10_000_000, (0.8, 1.5)
+"""Requests at a steady rate, the least distance between two of them, and what three of five have of the median."""
+
+_UNDER_WAY = 0.5
+"""Requests under way on average from which on it is their answers that give the rate."""
+
+_FIRST, _BETWEEN, _KNOWN = 4, 3, 0.8
+"""Of the first requests for one object, how far apart those of a worker among several are in all requests; the
+share of requests that are for objects of the recording."""
 
 LEAST_STALL_S = 5.0
 """Length from which on a phase without progress has stalled, s."""
@@ -275,6 +286,46 @@ class Observed(ObservedObjects):
                 if first is not None and last is not None:
                     found[controller] += max(0, round(last - first))
         return found, seconds
+
+    def rate_limited(self, span: Span) -> bool:
+        """Return whether the operator's own rate limit explains pauses and waits in a phase, by metrics or requests."""
+        return rate_limited(span) or self.steady_rate(span) is not None
+
+    def steady_rate(self, span: Span) -> float | None:
+        """Return the requests a second that all of the operator's have in a phase, whatever they are for; None: others.
+
+        At equal distances for half of the phase and more, and those for one object with some for others in between:
+        what several workers share, not the pause of a single one.
+        """
+        if span.phase.name not in self._steady_rates:
+            self._steady_rates[span.phase.name] = self._steady_rate(span)
+        return self._steady_rates[span.phase.name]
+
+    @functools.cached_property
+    def _steady_rates(self) -> dict[str, float | None]:
+        return {}
+
+    def _steady_rate(self, span: Span) -> float | None:
+        sent = sorted(self.requests_in(span.start, span.end), key=lambda one: one.received)
+        if len(sent) < _LEAST_STEADY or not span.phase.milestones:
+            return None
+        gaps = [after.received - before.received for before, after in itertools.pairwise(sent)]
+        middle, (least, *_, most) = statistics.median(gaps), statistics.quantiles(gaps, n=5)
+        if middle < _LEAST_GAP_NS or least < _STEADY[0] * middle or most > _STEADY[1] * middle:
+            return None
+        # Requests that wait for their answers follow each other at one distance, too.
+        if sum(gaps) < (self.reached(span) - span.start) / 2 or self.under_way(span) >= _UNDER_WAY:
+            return None
+        places: dict[str, list[int]] = {}
+        for place, one in enumerate(sent):
+            lives = self.of_name.get((one.resource, one.object), ())
+            root = self.line(lives[-1])[-1].uid if lives else ""
+            places.setdefault(root, []).append(place)
+        places.pop("", None)
+        if sum(map(len, places.values())) < _KNOWN * len(sent):
+            return None
+        apart = [after - before for those in places.values() for before, after in itertools.pairwise(those[:_FIRST])]
+        return 1e9 / middle if len(apart) >= _LEAST_STEADY / 5 and statistics.median(apart) >= _BETWEEN else None
 
     @functools.cached_property
     def go_on(self) -> Mapping[str, float]:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
-from .evidence import Life, ObjectId, Sent, Span, Window, form, rate_limited
+from .evidence import Life, ObjectId, Sent, Span, Window, form
 from .grouping import Found, of_time
 from .observed import AGAIN, Observed
 
@@ -140,7 +140,7 @@ def is_pause(seen: Observed, span: Span, seconds: Sequence[float], quiet_s: floa
 
 def paced(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple[float, Finding]]:
     """Yield the pauses that the operator makes between its steps for each of several objects, with their seconds."""
-    if rate_limited(span):
+    if seen.rate_limited(span):
         return
     pairs: dict[tuple[str, str], list[_Pause]] = defaultdict(list)
     for uid, of_one in steps.items():
@@ -239,7 +239,7 @@ def serial_deletions(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple
 
     Each waits until the one before is gone; all at once would take as long as one.
     """
-    if rate_limited(span):
+    if seen.rate_limited(span):
         return
     kinds: dict[str, list[list[Step]]] = defaultdict(list)
     for uid, of_one in steps.items():

@@ -29,7 +29,7 @@ from statistics import median, quantiles
 from ..api_requests import triggers_of
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
-from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, of_kubernetes, rate_limited
+from .evidence import FOREIGN_FINALIZERS, Life, Sent, Span, Window, of_kubernetes
 from .grouping import About, Aspect, Found, of_time
 from .observed import AGAIN, Observed
 from .owner_steps import SERIAL, descending, is_pause, least_pause_s, moments, paced, serial_deletions, steps_in
@@ -168,7 +168,7 @@ def _written(seen: Observed, span: Span) -> dict[str, list[Sent]]:
 
 
 def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
-    if rate_limited(span):
+    if seen.rate_limited(span):
         return
     for what, sent in written.items():
         lasts = (sent[-1].completed - sent[0].received) / 1e9
@@ -248,7 +248,7 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
 def late(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose objects a finalizer held for nothing."""
     # A client's limit holds in all phases, whichever shows it.
-    if any(rate_limited(span) for span in seen.spans):
+    if any(seen.rate_limited(span) for span in seen.spans):
         return
     calm = [span for span in seen.spans if _working(span) <= _WORKING]
     for resource, lives in sorted(seen.lives.items()) if calm else ():

@@ -18,7 +18,8 @@ worker may be meant. Nothing goes on where objects wait, with no request under w
 which the operator worked in less than half; objects have to be served in between, five times, since all that wait for
 one thing are served at once, or a scrape has to be held up by half a second, as by no timer; and beside other programs
 each of these times has to be far longer than what they explain (as of `pacing`). A client-side rate limit, which is
-such a wait, is named as what it is; a queue counts at rest.
+such a wait, is named as what it is, also where no metric shows it: a hundred requests of several workers at one
+distance, mostly with none under way. A queue counts at rest.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         held = list(_held_by_noops(seen)) or list(_held_by_own_measure(seen))
         yield from held
     for span in seen.spans:
-        yield from _of_phase(span, explained=bool(waits) or seen.slowed(span))
+        yield from _of_phase(span, explained=bool(waits) or seen.slowed(span) or seen.steady_rate(span) is not None)
+    yield from _at_one_rate(seen)
     yield from _never_empty(seen)
     silent = list(_silent(seen))
     yield from silent
@@ -89,11 +91,28 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _one_at_a_time(seen)
 
 
+def _at_one_rate(seen: Observed) -> Iterator[Finding]:
+    """Yield the phases in which all requests of all workers came at one rate."""
+    rates = [(span, rate) for span in seen.spans if (rate := seen.steady_rate(span)) is not None]
+    if rates and not any(rate_limited(span) for span, _ in rates):
+        span, rate = max(rates, key=lambda one: one[0].phase.seconds)
+        number = len(seen.requests_in(span.start, span.end))
+        more = f", and in {', '.join(one.phase.name for one, _ in rates if one is not span)}" if len(rates) > 1 else ""
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=of_time(span, [one for of, _ in rates for one in seen.requests_in(of.start, of.end)]),
+            text=f"the operator sent all its {number:,} requests of {span.phase.name} at {rate:.3g} a second, whatever"
+            f" they were for{more}: its workers share a limit of its client, which takes {span.phase.seconds:.1f} s",
+            evidence=("they came at one distance, and those for one object had others in between",),
+        )
+
+
 def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
     """Yield the longest phase in which no two requests of the operator were ever under way at once."""
     alone: list[tuple[float, Finding]] = []
     for span in seen.spans:
-        if rate_limited(span) or span.phase.seconds < _LONG_S:
+        if seen.rate_limited(span) or span.phase.seconds < _LONG_S:
             continue
         sent = [one for one in seen.within(span) if one.verb != "watch"]
         sent.sort(key=attrgetter("received", "completed"))
@@ -140,7 +159,7 @@ def _silent(seen: Observed) -> Iterator[Finding]:
     """
     found: list[tuple[float, Finding]] = []
     for span in seen.spans if seen.operator and seen.log_whole else ():
-        answers = [] if rate_limited(span) else sorted(_answers(seen, span))
+        answers = [] if seen.rate_limited(span) else sorted(_answers(seen, span))
         if len(answers) < _ANSWERED:
             continue
         shortest_s = max(least_pause_s(seen, span, _SILENCE_S), as_waits_explain_s(seen, span))
@@ -288,7 +307,7 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
 def _triggered(seen: Observed) -> Iterator[tuple[Span, CpuResult]]:
     """Yield the phases with triggers, and the operator's CPU time there, in which all that it asked is known."""
     for span in seen.spans if seen.log_whole and seen.operator else ():
-        if span.triggers and (cpu := span.cpu(OPERATOR)) is not None and not rate_limited(span):
+        if span.triggers and (cpu := span.cpu(OPERATOR)) is not None and not seen.rate_limited(span):
             yield span, cpu
 
 
@@ -349,7 +368,7 @@ class _Wait(NamedTuple):
 
 def _waiting(seen: Observed, span: Span) -> _Wait | None:
     cpu = span.cpu(OPERATOR)
-    if cpu is None or rate_limited(span) or not seen.log_whole or not seen.operator:
+    if cpu is None or seen.rate_limited(span) or not seen.log_whole or not seen.operator:
         return None
     if span.phase.seconds < _LONG_ENOUGH_S or any(row.busy_workers is None for row in span.phase.workers):
         return None

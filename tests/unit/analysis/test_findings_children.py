@@ -141,6 +141,32 @@ def test_children_that_were_there_when_their_kind_was_first_followed_are_childre
     assert "children" not in ids(sim)
 
 
+@pytest.mark.parametrize(
+    ("names", "writes", "asked", "severity"),
+    [
+        (("bcdfg", "xz245"), True, 1, "defect"),
+        (("bcdfg", "xz245"), True, 2, "note"),  # what its spec asks for
+        (("bcdfg", "xz245"), False, 1, "note"),  # in one go
+        (("web", "api"), True, 1, "note"),
+    ],
+)
+def test_children_that_were_made_twice(names: tuple[str, str], writes: bool, asked: int, severity: str) -> None:
+    sim = settled()
+    for number in range(12):
+        name, ms = f"c-{number}", 300 + 10 * number
+        two = number < 2
+        size = {"spec.size": 2} if two and asked == 2 else {}
+        clique(sim, name, 200 + number, numbers={**size, "metadata.generation": 1})
+        made(sim, f"{name}-{names[0]}", ms, owner=f"uid-{name}")
+        if writes:
+            written(sim, name, ms + 30, "content", paths=["status.child"])
+        if two:
+            made(sim, f"{name}-{names[1]}", ms + 100, owner=f"uid-{name}")
+    all_gone(sim)
+    every = [one for one in analyse(sim.records()).findings if one.id == "children" and "of the services" in one.text]
+    assert [one.severity for one in every] == [severity]
+
+
 def test_children_that_still_change_say_nothing() -> None:
     sim = settled()
     for number in range(10):

@@ -327,3 +327,23 @@ def test_threads_of_each_object(number: int, severity: str) -> None:
         sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, rss_bytes=10**8, threads=threads))
     own = [one for one in analyse(sim.records()).findings if one.id == "initial-state"]
     assert [one.severity for one in own] == ([severity] if severity else [])
+
+
+@pytest.mark.parametrize(
+    ("order", "jitter", "named"), [("in turn", 0, True), ("in a row", 0, False), ("in turn", 12, False)]
+)
+def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, named: bool) -> None:
+    """Twelve owners with ten children each: several workers that share a limit, a single one, or none."""
+    sim = settled()
+    idle_cpu(sim)
+    sim.watch(CLIQUES, 6)
+    for owner in range(12):
+        shown(sim, f"owner-{owner}", 150, "added", owner="")
+    for number in range(120):
+        child, owner = divmod(number, 12) if order == "in turn" else reversed(divmod(number, 10))
+        ms = 200 + 24 * number + sim.random.randint(-jitter, jitter)
+        clique(sim, f"child-{owner}-{child}", ms, owner=f"uid-owner-{owner}")
+    gone(sim)
+    texts = [one.text for one in found(sim) if "of its client" in one.text]
+    assert len(texts) == named
+    assert all("at 41.7 a second" in text for text in texts)
