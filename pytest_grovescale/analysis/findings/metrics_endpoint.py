@@ -27,9 +27,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
     found = next((target for target in seen.test.metrics if target.target == OPERATOR), None)
     if found is None:
         return
-    # What no process answers says nothing about the endpoint of one.
+    stopped = [stall for stall in seen.contents.stalls.values() if stall.process == OPERATOR]
+    # What no process answers, or one that was stopped, says nothing about the endpoint of one.
     failures = sum(
-        one.source == f"scrape:{OPERATOR}" and not seen.was_absent(one.at - 1, one.at + SEEN_GONE_NS)
+        one.source == f"scrape:{OPERATOR}"
+        and not seen.was_absent(one.at - 1, one.at + SEEN_GONE_NS)
+        and not any(stall.began <= one.at <= stall.began + stall.length_ns + SEEN_GONE_NS for stall in stopped)
         for one in seen.contents.failures
     )
     if not found.scrapes and failures:

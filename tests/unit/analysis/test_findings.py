@@ -518,8 +518,25 @@ def test_an_endpoint_that_never_answers() -> None:
     for ms in (90, 950):
         sim.add(rec.SourceFailed(at=sim.at(ms), source="scrape:operator", message="no answer"))
     assert ids(sim) == {"metrics-endpoint"}
-    # It was killed: its end is the cause, of which the phase's error speaks.
-    sim.add(rec.ProcessGone(at=sim.at(80), process="operator", pid=10))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        # It was killed, or stopped: that is the cause, of which the phase's error speaks.
+        lambda sim: rec.ProcessGone(at=sim.at(80), process="operator", pid=10),
+        lambda sim: rec.Stalled(
+            at=sim.at(960), process="operator", kind="stopped", began=sim.at(80), length_ns=880_000_000
+        ),
+    ],
+)
+def test_an_endpoint_of_a_process_that_does_not_run_is_no_finding(record: Callable[[Simulation], Any]) -> None:
+    sim = Simulation()
+    sim.watch(PODS, 1)
+    sim.phase("deploy", 100, 900, made=pods(0))
+    for ms in (90, 950):
+        sim.add(rec.SourceFailed(at=sim.at(ms), source="scrape:operator", message="no answer"))
+    sim.add(record(sim))
     assert ids(sim) == set()
 
 
