@@ -84,8 +84,14 @@ def alive(pid: int, ticks: int) -> bool:
     return ticks > 0 and procfs.started_ticks(pid) == ticks
 
 
-def exit_text(code: int | None) -> str:
-    """Return ``exited with code 3`` or ``was killed by SIGKILL``."""
+OVER_MEMORY = "grovescale: killed for limits.memory"
+"""Beginning of the line that the supervisor adds to the log of a process that it kills for its memory."""
+
+
+def exit_text(code: int | None, log: str = "") -> str:
+    """Return ``exited with code 3`` or ``was killed by SIGKILL``. ``log``: its last lines."""
+    if code == -signal.SIGKILL and OVER_MEMORY in log:
+        return "had more memory than limits.memory, and was killed"
     if code is None:
         return "exited"
     if code >= 0:
@@ -96,7 +102,7 @@ def exit_text(code: int | None) -> str:
         return f"was killed by signal {-code}"
 
 
-def exit_advice(code: int | None) -> str:
+def exit_advice(code: int | None, log: str = "") -> str:
     """Return what to look for where a process ended so that was to run until it is stopped; empty for other ends.
 
     Its sentences end with a space, as more may follow.
@@ -106,11 +112,10 @@ def exit_advice(code: int | None) -> str:
             "It ended by itself, as one that has nothing left to do: it has to stay in the foreground until SIGTERM,"
             " and to start no other process in its place. "
         )
+    if code == -signal.SIGKILL and OVER_MEMORY in log:
+        return "Raise limits.memory in its definition, or see what takes so much. "
     if code == -signal.SIGKILL:
-        return (
-            "Unless its log names limits.memory, grovescale did not send that: the kernel does where memory is short"
-            " (dmesg), or another program. "
-        )
+        return "grovescale did not send that: the kernel does where memory is short (dmesg), or another program. "
     if code in (126, 127):
         return "With that a shell says that it could not start a program that it names. "
     return ""

@@ -25,7 +25,7 @@ from .. import log_files, procfs
 from ..errors import ClusterError
 from ..json_lines import AsyncChannel
 from . import lease, processes, state, supervisor_client, teardown_plan
-from .processes import ProcessInfo, ProcessSpec
+from .processes import OVER_MEMORY, ProcessInfo, ProcessSpec
 from .supervisor_client import Answer
 
 _LOOK_S = 0.2
@@ -251,7 +251,7 @@ class Supervisor:
             limit = supervised.spec.memory_bytes
             if limit and supervised.running and (used := procfs.memory_bytes(supervised.pid)) > limit:
                 with Path(supervised.spec.log).open("a", encoding="utf-8") as log:
-                    log.write(f"grovescale: killed: {used} bytes of resident memory, the limit is {limit}\n")
+                    log.write(f"{OVER_MEMORY}, {limit / 1e6:,.0f} MB: it had {used / 1e6:,.0f} MB of resident memory\n")
                 _signal_group(supervised, signal.SIGKILL)
 
     def _publish(self) -> None:

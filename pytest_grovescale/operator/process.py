@@ -42,6 +42,7 @@ from .schema import OperatorDefinition, texts
 __all__ = ["OperatorProcess", "bring_up", "refuse_unlike"]
 
 _EXIT_CODE_S = 2.0
+_TAIL_LINES = 5
 _CONTROLLER_MANAGER = "kube-controller-manager"
 
 
@@ -91,13 +92,13 @@ class OperatorProcess(Operator):
         deadline = time.monotonic() + _EXIT_CODE_S
         while (info := self.info()) is not None and info.running and time.monotonic() < deadline:
             self._cluster.check_running(within_s=0.02)
-        return processes.exit_text(info.exit_code if info else None)
+        return processes.exit_text(info.exit_code if info else None, "\n".join(self.tail(_TAIL_LINES)))
 
     def after_exit(self) -> str:
         """As `Operator.after_exit`; one that wrote nothing has no log to look at."""
         info = self.info()
         there = super().after_exit() if self.tail(1) else f"It was started as: {self._running.launch.text}"
-        return processes.exit_advice(info.exit_code if info else None) + there
+        return processes.exit_advice(info.exit_code if info else None, "\n".join(self.tail(_TAIL_LINES))) + there
 
     def check(self) -> None:
         """Raise OperatorError with its last log lines when the process is no longer alive."""
@@ -448,9 +449,9 @@ def _died(running: RunningProcess, info: ProcessInfo | None, when: str) -> Opera
     tail = tail_text(running)
     in_use = "Another program has that port: stop it, or give the operator a free one ({metrics_port}, …). "
     code = info.exit_code if info else None
-    next_step = in_use if "address already in use" in tail.lower() else processes.exit_advice(code)
+    next_step = in_use if "address already in use" in tail.lower() else processes.exit_advice(code, tail)
     next_step += f"Its whole log: {running.log}. " if last_lines(running, 1) else ""
     return OperatorError(
-        f"operator {running.definition.name} {processes.exit_text(code)} {when}" + tail,
+        f"operator {running.definition.name} {processes.exit_text(code, tail)} {when}" + tail,
         next_step=f"{next_step}It was started as: {running.launch.text}",
     )

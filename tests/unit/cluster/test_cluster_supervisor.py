@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale import procfs
 from pytest_grovescale.cluster import lease, processes, state, supervisor_client
-from pytest_grovescale.cluster.processes import ProcessInfo, ProcessSpec
+from pytest_grovescale.cluster.processes import OVER_MEMORY, ProcessInfo, ProcessSpec
 from pytest_grovescale.errors import ClusterError
 from tests.golden import masked
 
@@ -176,7 +176,8 @@ def test_memory_over_its_limit_ends_a_process_and_is_said(
     info = supervised.start(supervised.spec("one", code, memory_bytes=60_000_000))
     eventually(lambda: not supervised.listed("one").running, "its end")
     assert supervised.listed("one").exit_code == -signal.SIGKILL
-    assert "60000000" in log_of(info)
+    assert log_of(info).startswith(OVER_MEMORY)
+    assert "60 MB" in log_of(info)
     assert masked(log_of(info), numbers=True) == snapshot
 
 

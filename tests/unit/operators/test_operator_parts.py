@@ -234,6 +234,13 @@ def test_exit_text(code: int | None, text: str) -> None:
     assert processes.exit_text(code) == text
 
 
+def test_an_end_for_its_memory_is_named_first() -> None:
+    log = f"ready\n  {processes.OVER_MEMORY}, 120 MB: it had 130 MB of resident memory"
+    assert "limits.memory" in processes.exit_text(-9, log)
+    assert "limits.memory" in processes.exit_advice(-9, log)
+    assert "limits.memory" not in processes.exit_text(-9, "ready") + processes.exit_advice(-9, "ready")
+
+
 @pytest.mark.parametrize(
     ("code", "named"),
     [(0, "foreground"), (-9, "dmesg"), (127, "shell"), (3, ""), (-15, ""), (None, "")],
