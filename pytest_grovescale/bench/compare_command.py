@@ -90,6 +90,11 @@ def run_compare(
             write=write,
             color=color,
         )
+    if runs := [name for name in names if from_results.is_folder_of_runs(name)]:
+        raise UsageError(
+            f"{runs[0]} is a folder of runs, which is compared with another",
+            next_step=f"Name two of them, the earlier first: grovescale compare {runs[0]} RUN.",
+        )
     if wanted.allow_different:
         raise UsageError("--allow-different is for finished runs", next_step="Name the folders of two.")
     plan = compare.plan_of(_wanted(wanted, names, test, environment))

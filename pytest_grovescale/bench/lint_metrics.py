@@ -206,7 +206,7 @@ def _hint(source: str) -> str:
     is_url = source.startswith(("http://", "https://"))
     if not is_url and not Path(source).exists() and (":" in source or "/metrics" in source):
         return f"For an endpoint write http://{source}."
-    return ""
+    return "" if is_url else "Name an endpoint's URL, a file with what one served, or - for standard input."
 
 
 class LintWanted(msgspec.Struct, frozen=True, kw_only=True):

@@ -92,6 +92,8 @@ def _kind(file: Path, parameters: Mapping[str, Any]) -> tuple[str, Callable[[Pat
     }
     if not file.exists():
         raise DefinitionError(f"{file}: no such file", next_step=_meant(file))
+    if file.is_dir():
+        raise DefinitionError(f"{file}: is a folder", next_step=f"Name its files: grovescale check {file}/*.yaml.")
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -167,6 +167,11 @@ def test_a_file_that_extends_another_is_judged_as_a_whole(
     assert masked(output.err + output.out, {tmp_path: "folder"}) == snapshot
 
 
+def test_a_folder_is_answered_with_its_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(tmp_path)]) == 2
+    assert f"grovescale check {tmp_path}/*.yaml" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "meant"), [("operator.yaml", "tests/scale/operator.yaml"), ("mien.yaml", "mine.yaml")]
 )

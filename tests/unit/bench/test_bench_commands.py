@@ -233,6 +233,14 @@ def test_recorded_runs_are_compared_and_called_weaker(folder: Path, capsys: pyte
     assert cli.main(["compare", SAMPLE, SAMPLE, "--fail-on=inconclusive"]) == ExitCode.INCONCLUSIVE
 
 
+@pytest.mark.parametrize("names", [[SAMPLE], ["reference", SAMPLE]])
+def test_a_recorded_run_is_not_compared_with_what_is_none(
+    folder: Path, capsys: pytest.CaptureFixture[str], names: list[str]
+) -> None:
+    assert cli.main(["compare", *names]) == ExitCode.USAGE
+    assert f"grovescale compare {SAMPLE} RUN" in capsys.readouterr().err
+
+
 def test_recorded_runs_of_one_folder_each_are_one_pair() -> None:
     folder = Path(SAMPLE)
     found = compare_recorded(folder, folder, pairs_in(folder, folder))
