@@ -22,6 +22,7 @@ kopf
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -94,6 +95,29 @@ def counted_by(served: Iterable[str], declared: ReconcileCounter | None = None) 
 def counters_of(served: Iterable[str], declared: ReconcileCounter | None = None) -> dict[str, str]:
     """Return series → controller, as `counted_by`."""
     return {series: counted.controller for series, counted in counted_by(served, declared).items()}
+
+
+_OF_FAILURES = re.compile(r"\w*reconcil\w*_(errors?|failures?|failed)(_\w+)?_total")
+
+
+def failures_of(served: Iterable[str], counted: Mapping[str, Counted]) -> dict[str, str]:
+    """Return series → controller of counters of failed reconciles, for an operator whose counter has no results.
+
+    One that is named after both, as ``shop_reconcile_errors_total``, and has the controller in a label, or in front.
+    """
+    controllers = {one.controller for one in counted.values()}
+    if not controllers or any(one.result for one in counted.values()):
+        return {}
+    found = {}
+    for series in served:
+        name = series.partition("{")[0]
+        if series in counted or not _OF_FAILURES.fullmatch(name):
+            continue
+        named = [value for value in parse(series).labels.values() if value in controllers]
+        named += [one for one in controllers if name.startswith(f"{one}_")]
+        if named:
+            found[series] = named[0]
+    return found
 
 
 def controllers_of(served: Mapping[str, str], declared: ReconcileCounter | None = None) -> set[str]:

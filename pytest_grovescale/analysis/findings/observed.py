@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from ...exposition.families import parse
 from ...recording.records import SETTLED
 from ..api_requests import triggers_of
 from ..metrics.history import TargetHistory
-from ..reconcile_counters import counters_of
+from ..reconcile_counters import Counted, counted_by, failures_of
 from ..reconciles import objects_of
 from ..result import OPERATOR
 from ..run_metrics import WINDOW
@@ -115,15 +114,26 @@ class Observed(ObservedObjects):
     @functools.cached_property
     def reconcile_counters(self) -> dict[str, str]:
         """The operator's series that count reconciles → controller; empty without any."""
-        return counters_of(self.target.series, self.contents.opened.reconciles) if self.target is not None else {}
+        return {series: one.controller for series, one in self._counted.items()}
+
+    @functools.cached_property
+    def _counted(self) -> dict[str, Counted]:
+        return counted_by(self.target.series, self.contents.opened.reconciles) if self.target is not None else {}
+
+    @functools.cached_property
+    def _failures(self) -> dict[str, str]:
+        """The operator's series that count failed reconciles, where those of all reconciles do not say → controller."""
+        return failures_of(self.target.series, self._counted) if self.target is not None else {}
 
     def reconciles_between(self, first: int, last: int, counted: Callable[[str], bool]) -> Counter[str]:
         """Return controller → reconciles between two scrapes; ``counted``: whether those with a result are."""
+        series_of = {series: one.controller for series, one in self._counted.items() if counted(one.result)}
+        if counted("error") and not counted(""):
+            series_of |= self._failures
         found: Counter[str] = Counter()
         if self.target is not None:
-            for series, controller in self.reconcile_counters.items():
-                if counted(parse(series).labels.get("result", "")):
-                    found[controller] += max(0, round(self.target.grown(series, first, last)))
+            for series, controller in series_of.items():
+                found[controller] += max(0, round(self.target.grown(series, first, last)))
         return found
 
     @functools.cached_property

@@ -25,6 +25,7 @@ from itertools import pairwise
 from statistics import median
 
 from ..api_requests import BEING_TERMINATED, why_refused
+from ..reconciles import objects_of
 from ..result import Finding
 from .evidence import ObjectId, Sent, shown
 from .grouping import About, Aspect, Found, of_failures
@@ -41,6 +42,8 @@ _WRONG = frozenset({400, 401, 403, 422})
 """Answers that no retry mends."""
 
 _LEAST_ERRORS = 20
+_NOT_GROWING = 30
+"""Failures for each object from which on the delay before the next try does not double: that would take hours."""
 _OVERLOADED = frozenset({429, 503, 504})
 _PASSING = frozenset({409, 500, *_OVERLOADED})
 _GIVEN_UP_NS = 5_000_000_000
@@ -181,13 +184,16 @@ def _errors(seen: Observed) -> Iterator[Finding]:
     if not controller:
         return
     refused = sum(one.refused for one in seen.own)
+    objects = objects_of(seen.contents, controller, seen.begin, seen.end)
+    again = "with a delay that grows to minutes"
+    if objects and failed >= _NOT_GROWING * objects:
+        again = f"at a fixed delay, {failed / objects:.0f} times for each of {objects:,} objects"
     yield Found(
         id=ID,
         severity="waste",
         about=of_failures(),
         text=f"{failed:,} of {done:,} reconciles of {controller} ended with an error, and only"
-        f" {refused:,} of the operator's requests were refused: an error as a way to wait is tried again with a"
-        " delay that grows to minutes",
+        f" {refused:,} of the operator's requests were refused: an error as a way to wait is tried again {again}",
         check='error_ratio(kind="persistent")',
     )
 

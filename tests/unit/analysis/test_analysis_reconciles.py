@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.phase_result import PhaseResult
-from pytest_grovescale.analysis.reconcile_counters import controllers_of
+from pytest_grovescale.analysis.reconcile_counters import controllers_of, counted_by, failures_of
 from pytest_grovescale.errors import NotMeasuredError
 from pytest_grovescale.recording import records as rec
 
@@ -191,3 +191,20 @@ def test_work_queues_of_a_restarted_operator_are_a_lower_bound() -> None:
 def test_label_values_with_escapes() -> None:
     found = phase((90, "start:p", {series(r"a\"b"): 5}), (1001, "end:p", {series(r"a\"b"): 6}))
     assert found.reconciles[0].controller == 'a"b'
+
+
+@pytest.mark.parametrize(
+    ("counter", "failures", "found"),
+    [
+        ('a_reconciles_total{controller="shop"}', 'a_reconcile_errors_total{controller="shop",error="api"}', "shop"),
+        ("shop_reconcile_runs_total", 'shop_reconcile_failures_total{instance="x"}', "shop"),
+        ('a_reconciles_total{controller="shop"}', 'a_reconcile_errors_total{controller="other"}', None),
+        ('a_reconciles_total{controller="shop"}', 'a_request_errors_total{controller="shop"}', None),
+        ('a_reconciles_total{controller="shop",result="ok"}', 'a_reconcile_errors_total{controller="shop"}', None),
+    ],
+)
+def test_a_counter_of_failed_reconciles_beside_that_of_all(counter: str, failures: str, found: str | None) -> None:
+    name = counter.partition("{")[0]
+    declared = rec.ReconcileCounter(counter=name, controller_label="controller", result_label="result")
+    counted = counted_by([counter, failures], None if name.endswith("_runs_total") else declared)
+    assert failures_of([counter, failures], counted) == ({failures: found} if found else {})

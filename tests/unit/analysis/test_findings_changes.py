@@ -307,6 +307,18 @@ def test_writes_that_a_webhook_takes_long_for(slow_ms: float, others_ms: float, 
     assert any("cliques" in one for one in text) == wrong
 
 
+@pytest.mark.parametrize(("objects", "fixed"), [(2, True), (20, False)])
+def test_failures_of_few_objects_are_tried_again_at_a_fixed_delay(objects: int, fixed: bool) -> None:
+    sim = settled()
+    for number in range(objects):
+        clique(sim, f"c-{number}", 200)
+    values = dict.fromkeys(EDGES[1:], 90.0) | {EDGES[0]: 0.0}
+    scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
+    gone(sim)
+    (text,) = [one.text for one in found(sim) if one.id == "refused-requests"]
+    assert ("45 times for each of 2 objects" in text) is fixed
+
+
 @pytest.mark.parametrize(("refused", "number", "wrong"), [(0, 60, True), (60, 60, False), (0, 10, False)])
 def test_reconciles_that_fail_without_a_refused_request(refused: int, number: int, wrong: bool) -> None:
     sim = settled()
