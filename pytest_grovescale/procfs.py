@@ -236,6 +236,27 @@ def held(pid: int, *, apart: Collection[int] = ()) -> Held | None:
     return Held(threads, files, sockets) if threads else None
 
 
+def have_open(path: Path) -> list[int]:
+    """Return the visible processes that have a file open."""
+    wanted = str(path)
+    return [pid for pid in _pids(PROC) if wanted in _open_files(pid)]
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    with contextlib.suppress(OSError):  # of another user, or gone
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # closed since
+                yield os.readlink(descriptor)  # noqa: PTH115 - pipes and sockets have no path
+
+
+def command(pid: int) -> list[str]:
+    """Return a process' command line; empty for one that is gone, and for the kernel's."""
+    try:
+        return read_bytes(f"/proc/{pid}/cmdline").decode(errors="replace").rstrip("\0").split("\0")
+    except OSError:
+        return []
+
+
 def listeners(port: int) -> set[int] | None:
     """Return the pids that listen on a TCP port, of visible processes; None if /proc/net is not readable."""
     listening = _listening()

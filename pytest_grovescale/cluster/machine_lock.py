@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from .. import durations, redaction
+from .. import durations, procfs, redaction
 from ..errors import ClusterError
 from . import locks, processes, state
 
@@ -234,8 +234,9 @@ class _Queue:
             after = _REPORT_AFTER_S - (time.monotonic() - began)
             while not over.wait(max(0.0, after)):
                 now = time.time()
-                holders = "; ".join(user.text(now) for user in _users(self._folder) if user.holds)
-                self._say(f"still waiting: this machine is in use by {holders or 'an unknown process'}")
+                users = _users(self._folder)
+                holders = [user.text(now) for user in users if user.holds] or self._unnamed(users)
+                self._say(f"still waiting: this machine is in use by {'; '.join(holders) or 'an unknown process'}")
                 after = _REPORT_EVERY_S
 
         reporter = threading.Thread(target=report, name="grovescale-machine-lock", daemon=True)
@@ -245,6 +246,12 @@ class _Queue:
         finally:
             over.set()
             reporter.join()
+
+    def _unnamed(self, users: list[LockUser]) -> list[str]:
+        """Return who has the lock from a process that has ended, as a cluster's supervisor that cleans up."""
+        waiting = {os.getpid(), *(user.pid for user in users)}
+        found = [pid for pid in procfs.have_open(self._folder / "main") if pid not in waiting]
+        return [f"pid {pid}, {' '.join(redaction.arguments(procfs.command(pid)))[:_COMMAND_LENGTH]}" for pid in found]
 
 
 def _folder() -> tuple[Path, str]:

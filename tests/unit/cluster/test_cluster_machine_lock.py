@@ -191,6 +191,38 @@ def test_who_waits_is_reported_who_holds_the_machine(
     assert machine_lock.users() == []
 
 
+def test_who_has_the_lock_from_a_process_that_has_ended_is_named(
+    state_dir: Path, python: Python, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    monkeypatch.setattr(machine_lock, "_REPORT_AFTER_S", 0.1)
+    ended = python(
+        """
+        import os, subprocess, sys
+        from pytest_grovescale.cluster import machine_lock
+        with machine_lock.exclusive() as lock:
+            command = [sys.executable, "-c", "import sys; sys.stdin.read()", "left-over"]
+            print(subprocess.Popen(command, pass_fds=[lock.descriptor]).pid, flush=True)
+            os._exit(0)
+        """
+    )
+    left = line(ended)
+    ended.wait()
+    said: list[str] = []
+
+    def wait() -> None:
+        with machine_lock.exclusive(said.append):
+            pass
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: any(text.startswith("still waiting") for text in said), "word of who holds the machine")
+    reported = next(text for text in said if text.startswith("still waiting"))
+    assert f"pid {left}, " in reported
+    assert "left-over" in reported
+    done(ended)
+    waiting.join()
+
+
 def test_between_two_measurements_others_have_their_turn(state_dir: Path, python: Python) -> None:
     holder = python(
         """
