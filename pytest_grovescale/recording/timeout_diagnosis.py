@@ -37,6 +37,14 @@ async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at
     """
     found: list[LateObject] = []
     reachable = True
+
+    def add(milestone: str, ref: ObjectRef, reason: str, events: list[str], owner: str = "") -> None:
+        safe = [redaction.text(event) for event in events]
+        reason = redaction.text(reason)
+        found.append(
+            LateObject(at=at, phase=phase, milestone=milestone, object=ref, owner=owner, reason=reason, events=safe)
+        )
+
     for shortfall in shortfalls:
         if missing := _missing(shortfall):
             watch = shortfall.count.watch
@@ -49,31 +57,12 @@ async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at
                     others, events = await _others(watch, client), await _warnings(ref, client)
                 except ApiError as error:
                     reachable = 400 <= error.code < 500
-            found.append(
-                LateObject(
-                    at=at,
-                    phase=phase,
-                    milestone=shortfall.milestone,
-                    object=ref,
-                    reason=redaction.text(missing + others),
-                    events=[redaction.text(event) for event in events],
-                )
-            )
+            add(shortfall.milestone, ref, missing + others, events)
         for ref in shortfall.objects[:LIMIT]:
             owner, reason, events = "", "the API server does not answer", list[str]()
             if reachable:
                 owner, reason, events, reachable = await _tell(ref, shortfall, client)
-            found.append(
-                LateObject(
-                    at=at,
-                    phase=phase,
-                    milestone=shortfall.milestone,
-                    object=ref,
-                    owner=owner,
-                    reason=redaction.text(reason),
-                    events=[redaction.text(event) for event in events],
-                )
-            )
+            add(shortfall.milestone, ref, reason, events, owner)
     return found
 
 
