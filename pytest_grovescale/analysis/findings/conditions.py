@@ -152,7 +152,9 @@ def _follows(seen: Observed, life: Life, at: int) -> bool:
 
     A user of a database is as ready as that: what takes the database's state back is named for it.
     """
-    family = {one.resource for one in seen.family(life)}
+    # Siblings are parts of one whole, whose states one reconcile writes.
+    root = seen.line(life)[-1]
+    family = {root.resource, *(one.resource for one in seen.below(root))}
     return any(
         other.resource not in family and other.resource in seen.status_written and _turned(other, at)
         for other in seen.changed_in(at - _FOLLOWS_NS, at)

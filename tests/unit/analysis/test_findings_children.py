@@ -203,17 +203,22 @@ CONDITION = "status.conditions[type=Ready].status"
         (["False", "True", "False", "True"], "child", False),  # rolled out again, for whatever reason
         (["False", "True", "False", "True"], "orphan", False),  # of a child that later loses its owner
         (["False", "True", "False", "True"], "elsewhere", False),  # the state of what it uses
+        (["False", "True", "False", "True"], "sibling", True),  # of one owner
     ],
 )
 def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool) -> None:
     sim = settled()
+    if reason == "sibling":
+        clique(sim, "root", 190, owner="")
     for number in range(3):
-        clique(sim, f"c-{number}", 200, numbers={"metadata.generation": 1, CONDITION: values[0]})
+        owner = {"owner": "uid-root"} if reason == "sibling" else {}
+        clique(sim, f"c-{number}", 200, numbers={"metadata.generation": 1, CONDITION: values[0]}, **owner)
         clique(sim, f"d-{number}", 210, owner=f"uid-c-{number}", numbers={"metadata.generation": 1})
         for step, value in enumerate(values[1:], 1):
             ms = 250 + 1000 * step
-            if reason == "elsewhere":
-                made(sim, f"s-{number}", 205) if step == 1 else None
+            if reason in ("elsewhere", "sibling"):
+                if step == 1:
+                    made(sim, f"s-{number}", 205, owner="uid-root" if reason == "sibling" else "")
                 sim.request(
                     ms - 110, verb="patch", resource="services", subresource="status", namespace="t", name=f"s-{number}"
                 )
