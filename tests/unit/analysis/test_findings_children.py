@@ -211,7 +211,7 @@ def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool)
     if reason == "sibling":
         clique(sim, "root", 190, owner="")
     for number in range(3):
-        owner = {"owner": "uid-root"} if reason == "sibling" else {}
+        owner: dict[str, Any] = {"owner": "uid-root"} if reason == "sibling" else {}
         clique(sim, f"c-{number}", 200, numbers={"metadata.generation": 1, CONDITION: values[0]}, **owner)
         clique(sim, f"d-{number}", 210, owner=f"uid-c-{number}", numbers={"metadata.generation": 1})
         for step, value in enumerate(values[1:], 1):
