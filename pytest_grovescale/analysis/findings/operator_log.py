@@ -50,22 +50,18 @@ _LEAST_BYTES = 256 << 10
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for panics, for an error that repeats, and for a log that grows with the work."""
     marks = {mark.label: mark for mark in seen.contents.marks if mark.label in _LABELS}
-    if (memory := marks.get(MEMORY)) is not None:
-        yield Found(
-            id=ID,
-            severity="defect",
-            about=About(aspect=Aspect.PROCESS),
-            text=f"the operator ran out of memory, by its log {memory.count:,} time{'s' * (memory.count != 1)}",
-            evidence=(memory.detail,),
-        )
-    for label, least, what in ((PANICS, 1, "panic"), (TRACES, _LEAST_TRACES, "stack trace")):
+    for label, least, what in (
+        (MEMORY, 1, "the operator ran out of memory, by its log {} time"),
+        (PANICS, 1, "the operator's log has {} panic"),
+        (TRACES, _LEAST_TRACES, "the operator's log has {} stack trace"),
+    ):
         of_faults = label == TRACES and seen.faults.windows
         if (mark := marks.get(label)) is not None and mark.count >= least and not of_faults:
             yield Found(
                 id=ID,
                 severity="defect",
                 about=About(aspect=Aspect.PROCESS),
-                text=f"the operator's log has {mark.count:,} {what}{'s' * (mark.count != 1)}",
+                text=what.format(f"{mark.count:,}") + "s" * (mark.count != 1),
                 evidence=(mark.detail,),
             )
     if seen.faults.windows:
