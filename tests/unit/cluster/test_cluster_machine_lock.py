@@ -321,10 +321,10 @@ FORKED = """
     with machine_lock.exclusive():
         if os.fork() == 0:
             # A copy that a test leaves running: it ends when its standard input does.
-            print("forked", flush=True)
+            os.write(1, b"forked\\n")
             sys.stdin.read()
             os._exit(0)
-    print("free", flush=True)
+    os.write(1, b"free\\n")
 """
 
 
