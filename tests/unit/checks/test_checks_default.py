@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from pytest_grovescale.analysis.phase_result import FaultsResult
 from pytest_grovescale.analysis.result import CheckResult, CheckVerdict, Finding, Severity, TestResult
 from pytest_grovescale.checks.budgets import ids, with_defaults
 from pytest_grovescale.checks.check import Check, tag_of, text_of
@@ -31,6 +32,13 @@ def test_what_fails_is_a_finding_the_most_severe_first() -> None:
         "no-builtin-duplicates",
         "metric-names",
     ]
+
+
+def test_errors_that_a_test_put_in_the_operators_way_are_no_finding() -> None:
+    faulted = msgspec.structs.replace(RUN.phases[0], faults=FaultsResult(settings=("error=0.1",), seconds=1.0))
+    test = msgspec.structs.replace(RUN, phases=(faulted, *RUN.phases[1:]))
+    assert judged(RUN, "error_ratio", "counter_resets") == ["counter-resets", "error-ratio"]
+    assert judged(test, "error_ratio", "counter_resets") == ["counter-resets"]
 
 
 @pytest.mark.parametrize("verdict", ["pass", "fail", "inconclusive", "not enforced"])
