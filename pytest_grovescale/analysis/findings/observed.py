@@ -307,13 +307,11 @@ class Observed(ObservedObjects):
         At equal distances for half of the phase and more, and those for one object with some for others in between:
         what several workers share, not the pause of a single one.
         """
-        if span.phase.name not in self._steady_rates:
-            self._steady_rates[span.phase.name] = self._steady_rate(span)
         return self._steady_rates[span.phase.name]
 
     @functools.cached_property
-    def _steady_rates(self) -> dict[str, float | None]:
-        return {}
+    def _steady_rates(self) -> Mapping[str, float | None]:
+        return {span.phase.name: self._steady_rate(span) for span in self.spans}
 
     def _steady_rate(self, span: Span) -> float | None:
         sent = sorted(self.requests_in(span.start, span.end), key=lambda one: one.received)
