@@ -162,7 +162,8 @@ class ParallelRuns:
         by_slot = {slot: self._process(slot, cluster) for slot, cluster in assigned}
         processes = [by_slot[slot] for slot in slots]
         try:
-            run_together(processes, look=self._look, wait_idle_s=_WAIT_IDLE_S if self._noop else None)
+            order = BeginRun(wait_idle_s=_WAIT_IDLE_S) if self._noop else BeginRun(touches=False)
+            run_together(processes, order, look=self._look)
         except BaseException:
             # Both clean up at the same time, not one after the other.
             for process in processes:
@@ -208,14 +209,11 @@ class ParallelRuns:
             process.child.wait(process.follow)
 
 
-def run_together(processes: Sequence[RunProcess], *, look: Look, wait_idle_s: float | None = None) -> None:
-    """Make one run of each process, whose phases begin together; return when all have ended.
-
-    ``wait_idle_s``: as of ``BeginRun``.
-    """
+def run_together(processes: Sequence[RunProcess], order: BeginRun, *, look: Look) -> None:
+    """Make one run of each process, as ordered, whose phases begin together; return when all have ended."""
     running = list(processes)
     for process in processes:
-        process.say(BeginRun(wait_idle_s=wait_idle_s))
+        process.say(order)
     waiting: set[RunProcess] = set()
     while running:
         for process in select.select(running, [], [], _LOOK_S)[0]:

@@ -54,6 +54,8 @@ class BeginRun(RunOrder, tag="begin-run", frozen=True, kw_only=True):
 
     wait_idle_s: float | None = None
     """Longest wait for an operator that does not come to rest, s; None: as the test says."""
+    touches: bool = True
+    """Whether ``Scale.touch_each_kind`` touches anything: a second for each kind, in which no deployment goes on."""
 
 
 class BeginPhase(RunOrder, tag="begin-phase", frozen=True, kw_only=True):
@@ -87,6 +89,8 @@ class Runs:
         self._driver = driver
         self.wait_idle_s = math.inf
         """Longest wait for an operator that does not come to rest in the current run, s."""
+        self.touches = True
+        """Whether the current run touches single objects."""
 
     def asked(self) -> Iterator[None]:
         """Yield once for each run that the driver wants; it has ended when the next one is asked for.
@@ -96,6 +100,7 @@ class Runs:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while isinstance(order := self._driver.hear(), BeginRun):
                 self.wait_idle_s = math.inf if order.wait_idle_s is None else order.wait_idle_s
+                self.touches = order.touches
                 yield
                 self._driver.say(RunEnded())
 

@@ -311,6 +311,8 @@ def test_deploy_runs_go_on_after_ctrl_c_and_tell_the_variants_apart(folder: Path
     assert figures["cpu:deploy"].gated
     store = Store.latest(folder / "reports", "compare")
     assert_together(store, "deploy", 2, "deploy", "delete")
+    phases = recorded_phases(store, Slot(part="deploy", round=0, arm="a"))
+    assert "touch" not in phases, "single objects are touched for findings, which these runs have none of"
 
 
 def test_a_quick_comparison_runs_the_test_again_and_again_in_one_process_for_each_variant(folder: Path) -> None:

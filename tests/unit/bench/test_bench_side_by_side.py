@@ -20,6 +20,7 @@ from pytest_grovescale.scenario.driver_protocol import (
     RUNS,
     AnyRunAnswer,
     AnyRunOrder,
+    BeginRun,
     EndRuns,
     Runs,
     inherited_runs,
@@ -44,6 +45,8 @@ class TwoTests:
     def __init__(self, folder: Path, *phases: int) -> None:
         self.began: list[tuple[int, int]] = []
         """(test, phase) in the order in which they began."""
+        self.touching: list[bool] = []
+        """Of each run of a test, whether it touches single objects."""
         self.processes: list[RunProcess] = []
         self._ends: list[socket.socket] = []
         self._threads = []
@@ -59,6 +62,7 @@ class TwoTests:
         orders: Channel[AnyRunOrder] = Channel(self._ends[number], AnyRunOrder)
         runs = Runs(orders)
         for _ in runs.asked():
+            self.touching.append(runs.touches)
             for phase in range(count):
                 runs.at_phase()
                 self.began.append((number, phase))
@@ -86,16 +90,25 @@ def test_phases_begin_when_both_are_as_far(tmp_path: Path) -> None:
     with contextlib.closing(TwoTests(tmp_path, 3, 3)) as tests:
         for _ in range(2):
             tests.began.clear()
-            run_together(tests.processes, look=lambda: None)
+            run_together(tests.processes, BeginRun(), look=lambda: None)
             assert sorted(tests.began[:2]) == [(0, 0), (1, 0)]
             assert sorted(tests.began[2:4]) == [(0, 1), (1, 1)]
             assert sorted(tests.began[4:]) == [(0, 2), (1, 2)]
         tests.finish()
 
 
+def test_a_run_touches_single_objects_unless_its_driver_does_without(tmp_path: Path) -> None:
+    with contextlib.closing(TwoTests(tmp_path, 1, 1)) as tests:
+        for touches in (False, True):
+            tests.touching.clear()
+            run_together(tests.processes, BeginRun(touches=touches), look=lambda: None)
+            assert tests.touching == [touches, touches]
+        tests.finish()
+
+
 def test_one_that_has_ended_its_run_keeps_none_waiting(tmp_path: Path) -> None:
     with contextlib.closing(TwoTests(tmp_path, 1, 4)) as tests:
-        run_together(tests.processes, look=lambda: None)
+        run_together(tests.processes, BeginRun(), look=lambda: None)
         assert sorted(tests.began) == [(0, 0), (1, 0), (1, 1), (1, 2), (1, 3)]
         tests.finish()
 
@@ -104,7 +117,7 @@ def test_one_that_has_died_measures_nothing(tmp_path: Path) -> None:
     with contextlib.closing(TwoTests(tmp_path, 1, 1)) as tests:
         tests.die(1)
         with pytest.raises(NothingMeasured, match="before anything was measured"):
-            run_together(tests.processes, look=lambda: None)
+            run_together(tests.processes, BeginRun(), look=lambda: None)
 
 
 def test_what_a_look_raises_ends_the_wait(tmp_path: Path) -> None:
@@ -114,7 +127,7 @@ def test_what_a_look_raises_ends_the_wait(tmp_path: Path) -> None:
             raise TimeoutError
 
         with pytest.raises(TimeoutError):
-            run_together(tests.processes, look=over)
+            run_together(tests.processes, BeginRun(), look=over)
 
 
 def test_without_a_driver_there_are_no_runs_to_make(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +174,7 @@ def test_a_process_runs_its_test_again_with_new_fixtures(folder: Path) -> None:
     ):
         process = RunProcess(started, channel, folder, lambda line: None)
         for _ in range(3):
-            run_together([process], look=lambda: None)
+            run_together([process], BeginRun(), look=lambda: None)
         process.say(EndRuns())
         assert started.wait() == 1, "the second run has failed"
     assert (folder / "log-of-runs").read_text(encoding="utf-8").splitlines() == [
