@@ -26,6 +26,8 @@ class Usage(msgspec.Struct, frozen=True):
     """CPU time since the start and memory of a process and its living descendants; reaped ones count in CPU."""
 
     cpu_ns: int
+    reaped_ns: int
+    """Of that, of children that have ended."""
     rss_bytes: int
     peak_rss_bytes: int
     """Sum of each process' own peak."""
@@ -47,13 +49,13 @@ def usage(
     total = _own_usage(process.pid, process.started_ticks, read)
     if total is None:
         return None
-    cpu, rss, peak = total
+    cpu, reaped, rss, peak = total
     members = list(family(process.pid, apart=apart, read=read))
     for pid, _ in members:
         if pid != process.pid and (part := _own_usage(pid, None, read)):
-            cpu, rss, peak = cpu + part[0], rss + part[1], peak + part[2]
+            cpu, reaped, rss, peak = cpu + part[0], reaped + part[1], rss + part[2], peak + part[3]
     waiting = core_wait.read(members, read) if core_wait is not None else None
-    return Usage(cpu, rss, peak, waiting, sum(len(threads) for _, threads in members) or None)
+    return Usage(cpu, reaped, rss, peak, waiting, sum(len(threads) for _, threads in members) or None)
 
 
 class CoreWait:
@@ -111,7 +113,7 @@ def has_ended(pidfd: int) -> bool:
     return bool(ready.poll(0))
 
 
-def _own_usage(pid: int, started_ticks: int | None, read: Read) -> tuple[int, int, int] | None:
+def _own_usage(pid: int, started_ticks: int | None, read: Read) -> tuple[int, int, int, int] | None:
     stat = procfs.stat(pid, read=read)
     if stat is None or started_ticks not in (None, stat.started_ticks):
         return None
@@ -121,7 +123,8 @@ def _own_usage(pid: int, started_ticks: int | None, read: Read) -> tuple[int, in
     except OSError:
         return None
     rss, peak = _memory(read(f"/proc/{pid}/status"))
-    return cpu + stat.reaped_ticks * _TICK_NS, rss, peak
+    reaped = stat.reaped_ticks * _TICK_NS
+    return cpu + reaped, reaped, rss, peak
 
 
 def _memory(status: bytes) -> tuple[int, int]:
@@ -303,6 +306,7 @@ class Roster:
                 process=name,
                 pid=process.pid,
                 cpu_ns=used.cpu_ns,
+                reaped_ns=used.reaped_ns,
                 rss_bytes=used.rss_bytes,
                 peak_rss_bytes=used.peak_rss_bytes,
                 waiting_ns=used.waiting_ns,

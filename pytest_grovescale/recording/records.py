@@ -298,6 +298,8 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     process: str
     pid: int
     cpu_ns: int
+    reaped_ns: int = 0
+    """Of that, of children that have ended, to a hundredth of a second; older recordings do not say it."""
     rss_bytes: int
     peak_rss_bytes: int = 0
     waiting_ns: int | None = None

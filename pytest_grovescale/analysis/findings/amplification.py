@@ -16,7 +16,8 @@ where nothing had changed in the second before it, and without what the idle twi
 has to do with its owners, theirs, and all below it; only what wakes ten others and three of ten counts, and not what
 the operator does at quiet times as well, or tries again; by reconciles that end with a RequeueAfter it is a note. In a
 phase, what an operator asks for itself (``RequeueAfter``, up to once a second for each object) and its retries are left
-out, and five reconciles for each change of any object are far beyond the 0.1 to 1.3 of sound operators. After the last
+out, and five reconciles for each change of any object are far beyond the 0.1 to 1.3 of sound operators. Processes that
+it starts are a note: an operator may be a shell around other programs. After the last
 object of all kinds is gone, each may be reconciled once more. CPU time is a note, in seconds with twenty changes in
 which nothing went, three times as much for each with three times the objects in each of them.
 """
@@ -32,6 +33,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ...exposition.families import parse
+from ...recording.records import CpuRead
 from ..api_requests import triggers_of
 from ..reconciles import is_of, objects_of
 from ..result import OPERATOR, Finding
@@ -71,6 +73,9 @@ _INTERVALS = 4
 _CPU_MS = 5.0
 """CPU time for each change from which on its growth matters, ms."""
 
+_OF_CHILDREN, _OF_CHILDREN_NS = 0.2, 200_000_000
+"""Share of the operator's CPU time, and time, ns, of processes that it starts, from which on they are worth a note."""
+
 _WRITES_FOR_EACH = 2
 """Writes of one object for each of the workload's from which on it is written for each of them."""
 
@@ -95,6 +100,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _one_for_all(seen)
     if not growing:
         yield from _cpu_growing(seen)
+    yield from _in_children(seen)
 
 
 def _woken(seen: Observed) -> Iterator[Finding]:
@@ -428,3 +434,23 @@ def _after_the_end(seen: Observed) -> Iterator[Finding]:
                 f" {more:,.0f} times in {seconds:.1f} s",
                 check="hot_loop()",
             )
+
+
+def _in_children(seen: Observed) -> Iterator[Finding]:
+    """Yield that much of the operator's CPU time is of processes that it starts and that end."""
+    reads = [read for read in seen.contents.reads.get(OPERATOR, ()) if seen.begin <= read.at <= seen.end]
+    by_pid: dict[int, list[CpuRead]] = defaultdict(list)
+    for read in reads:
+        by_pid[read.pid].append(read)
+    used = sum(of_one[-1].cpu_ns - of_one[0].cpu_ns for of_one in by_pid.values())
+    reaped = sum(of_one[-1].reaped_ns - of_one[0].reaped_ns for of_one in by_pid.values())
+    if reaped >= max(_OF_CHILDREN_NS, _OF_CHILDREN * used):
+        each = f"; that is {reaped / seen.reconciled / 1e6:.2g} ms for each reconcile" if seen.reconciled else ""
+        yield Found(
+            id=ID,
+            severity="note",
+            about=About(aspect=Aspect.AMOUNT),
+            text=f"{reaped / used:.0%} of the operator's CPU time ({reaped / 1e9:.2g} of {used / 1e9:.2g} s) went to"
+            " processes that it starts and that end",
+            evidence=(f"a shell, a command-line tool or an interpreter starts each time{each}",),
+        )

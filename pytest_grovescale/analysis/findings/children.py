@@ -242,6 +242,8 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
         for path, numbers in sorted(fields.items()):
             if path.startswith("spec.") and not says:
                 alike[tuple((life.uid, count, number) for life, count, number in numbers)].append(path)
+        wrongs: dict[tuple[tuple[str, int, int], ...], list[tuple[str, int]]] = defaultdict(list)
+        """Owner's UID, its children and the field, of those that differ → the fields that do, and for how many not."""
         for path, numbers in sorted(fields.items()):
             if says and path.startswith("spec."):
                 continue
@@ -260,23 +262,37 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
                 continue
             same = alike.get(tuple((life.uid, count, number) for life, count, number in numbers), [path])
             reported.update(same)
-            texts = [f"{life.name} has {number}, and {count} {one.kind}" for life, count, number in wrong]
-            wanted = path.startswith("spec.")
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=About(aspect=Aspect.STATE, objects={life.key for life, _, _ in wrong}, field=path),
-                text=(
-                    f"{number_of(len(wrong), one.owners)} {form(len(wrong), 'has', 'have')} another number of"
-                    f" {one.kind} than {form(len(wrong), 'its', 'their')} {' or '.join(same)}"
-                    if wanted
-                    else f"{path} of {number_of(len(wrong), one.owners)} is not {form(len(wrong), 'its', 'their')}"
-                    f" number of {one.kind}"
-                )
-                + f" while nothing changes for {one.window.seconds:.1f} s of {one.window.phase}: {texts[0]}",
-                evidence=(*texts[1:_SHOWN], f"it is for {len(right):,} others"),
-                check=f'invariant("… == objects(\\"{one.kind}\\")")',
+            wrongs[tuple((life.uid, count, number) for life, count, number in wrong)].append(
+                (" or ".join(same) if path.startswith("spec.") else path, len(right))
             )
+        yield from (_wrong_number(seen, one, rows, paths) for rows, paths in wrongs.items())
+
+
+def _wrong_number(
+    seen: Observed, family: _Family, rows: Sequence[tuple[str, int, int]], paths: Sequence[tuple[str, int]]
+) -> Finding:
+    """Return that some owners' fields are not the number of their children, which they are for others."""
+    (path, right), *more = paths
+    lives = [seen.known[uid] for uid, _, _ in rows]
+    texts = [
+        f"{life.name} has {number}, and {count} {family.kind}"
+        for life, (_, count, number) in zip(lives, rows, strict=True)
+    ]
+    owners, their = number_of(len(rows), family.owners), form(len(rows), "its", "their")
+    what = (
+        f"{owners} {form(len(rows), 'has', 'have')} another number of {family.kind} than {their} {path}"
+        if path.startswith("spec.")
+        else f"{path} of {owners} is not {their} number of {family.kind}"
+    )
+    also = [f"the same of {', '.join(other for other, _ in more)}"] if more else []
+    return Found(
+        id=ID,
+        severity="defect",
+        about=About(aspect=Aspect.STATE, objects={life.key for life in lives}, field=path.partition(" or ")[0]),
+        text=f"{what} while nothing changes for {family.window.seconds:.1f} s of {family.window.phase}: {texts[0]}",
+        evidence=(*texts[1:_SHOWN], *also, f"it is for {right:,} others"),
+        check=f'invariant("… == objects(\\"{family.kind}\\")")',
+    )
 
 
 def _is_right(numbers: Sequence[tuple[Life, int, int]], family: _Family) -> bool:

@@ -420,6 +420,9 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
             paths: Counter[str] = Counter()
             generations: Counter[str | int] = Counter()
             for event in changes:
+                # What changed nothing but the order of a list is another rule's: `wasted-writes`.
+                if event.difference is not None and event.difference.kind == "order":
+                    continue
                 if resource == "secrets" or not _has_cause(seen, event, life, owner):
                     wanted = changed_paths(event, WANTED)
                     paths.update(wanted)

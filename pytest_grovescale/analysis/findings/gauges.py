@@ -11,7 +11,8 @@ Numbers of objects are those of each watched kind: all, the ready ones, and thos
 No false alarm: a gauge is held against a count only if it was 0 when there was no such object and equal to their
 number, at least three, after a phase that passed; or if its name is that of the kind, with no other word than the
 prefix of the operator's families, it was 0 when there was none, and nothing had changed for two seconds. Gauges whose
-names speak of a maximum or a limit are left out.
+names speak of a maximum or a limit are left out. One of work in progress began at 0, never fell while nothing was to be
+done, and ended at three or more.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import NamedTuple
 
 from ...exposition.families import LIBRARIES, family_of, parse
@@ -60,6 +61,9 @@ _PLAIN = frozenset(
 _OTHER = re.compile(r"max|peak|limit|capacity|seconds|timestamp|bytes|ratio|info|desired|version|generation")
 """Parts of names of gauges that need not follow a number of objects."""
 
+_UNDER_WAY = re.compile(r"in_?(progress|flight)|ongoing|being_[a-z]+ed|(active|busy)_(workers?|reconcil\w+)")
+"""Parts of names of gauges of work that is not yet done."""
+
 _SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|celsius|seconds|rate|score")
 """Parts of names of gauges that may be below zero."""
 
@@ -85,11 +89,33 @@ def findings(seen: Observed) -> Iterator[Finding]:
             columns = _columns(target, family, series, seen.rests).items()
             found = [_contradiction(target, name, values, counts, seen.rests) for name, values in columns]
             found.insert(0, _several_states(seen, target, family, series))
+            found.append(_never_taken_down(seen, target, family, series))
             named = _named(family, common, counts)
             if named and not any(found):
                 values = _sum_at(target, series, seen.rests)
                 found.append(_misnamed(seen, target, family, named, values, counts))
             yield from islice(filter(None, found), 1)
+
+
+def _never_taken_down(seen: Observed, target: TargetHistory, family: str, series: Sequence[str]) -> Finding | None:
+    """Return that a gauge of work in progress has some when all work is done, and more of it each time."""
+    values = list(_sum_at(target, series, seen.rests).items()) if _UNDER_WAY.search(family) else []
+    times = {scrape: target.moments[scrape].at for scrape, _ in values}
+    falls = any(
+        after < before and not any(times[first] < begin < times[then] for begin, _ in seen.restarts)
+        for (first, before), (then, after) in pairwise(values)
+    )
+    if not values or values[0][1] or values[-1][1] < _LEAST or falls:
+        return None
+    scrape, left = values[-1]
+    return Finding(
+        id=ID,
+        severity="defect",
+        text=f"{family} is {left:,.0f} {target.when(scrape)}, when nothing is under way: it is counted up and not"
+        " always down",
+        evidence=(f"at {len(values):,} scrapes with no work to do it never fell",),
+        check=f'invariant("sum({family}) == 0")',
+    )
 
 
 def _several_states(seen: Observed, target: TargetHistory, family: str, series: Sequence[str]) -> Finding | None:

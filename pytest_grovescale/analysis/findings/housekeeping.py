@@ -7,11 +7,14 @@ objects, too, an etcd write each. A watch stays open for minutes; one that is op
 No false alarm: renewals count from once a second on, and as late from four fifths of the Lease's duration on; Events
 in no-op phases and idle windows, and elsewhere from two for each object and one for two reconciles on; watches only
 while nothing changes, when the API server has no reason to close them. A client asks for the kinds that are served once
-for each group, and an endpoint of metrics that authorizes its readers asks twice for each scrape.
+for each group, and an endpoint of metrics that authorizes its readers asks twice for each scrape. Several watches on
+one kind are a note, since the log does not show their selectors.
 """
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -32,6 +35,9 @@ _LEAST_BOTH = 4
 _DURATION = "spec.leaseDurationSeconds"
 _LATE = 0.8
 _LONG_LEASE_S = 300
+_LEAKED = 5
+"""Watches on one kind from which on they are left open, which `initial-state` says."""
+_LEAST_OBJECTS = 20
 _DISCOVERY = ("/api", "/openapi")
 _LEAST_DISCOVERY = 12
 _LEAST_REVIEWS = 20
@@ -47,6 +53,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _reviews(seen)
     yield from _events(seen)
     yield from _watches(seen)
+    yield from _watched_twice(seen)
 
 
 def _renewals(seen: Observed) -> Iterator[Finding]:
@@ -205,3 +212,26 @@ def _watches(seen: Observed) -> Iterator[Finding]:
                 + (f"; {together:,} of them are open at the same time" if together >= _LEAST else ""),
             )
             return
+
+
+def _watched_twice(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of which the operator has the same watch open twice, or a few times, whenever nothing changes."""
+    counts = [seen.alike_watches(window.end) for window in seen.idle_windows]
+    always = functools.reduce(operator.and_, counts) if counts else Counter()
+    twice = {
+        resource: number
+        for (resource, _, name, _), number in always.items()
+        if 1 < number < _LEAKED and not name and len(seen.lives.get(resource, ())) >= _LEAST_OBJECTS
+    }
+    if twice:
+        named = ", ".join(f"{resource} ({number:,})" for resource, number in sorted(twice.items()))
+        yield Found(
+            id=ID,
+            severity="note",
+            about=About(aspect=Aspect.AMOUNT),
+            text=f"the operator has several watches at once on the same kinds: {named}",
+            evidence=(
+                "where their selectors are the same, each event is sent, decoded and kept as often; one cache can serve"
+                " all controllers",
+            ),
+        )

@@ -176,6 +176,15 @@ class ObservedRequests:
         """Return resource → how many watches of the operator were open at a moment."""
         return open_watches(self._watch_lines, self.operator, at)
 
+    def alike_watches(self, at: int) -> Counter[tuple[str, str, str, bool]]:
+        """Return (resource, namespace, name, whether it has no selector) → the operator's open watches at a moment."""
+        found: Counter[tuple[str, str, str, bool]] = Counter()
+        for one in self._watch_lines:
+            if one.code < HTTPStatus.BAD_REQUEST and one.at <= at:
+                key = one.qualified, one.namespace, one.name, one.unselected
+                found[key] += 1 if one.stage == "ResponseStarted" else -1
+        return found
+
     @functools.cached_property
     def lost_watches(self) -> Mapping[str, int]:
         """Resource → when the operator's last watch of it ended, of those that were open when the first phase began."""

@@ -44,6 +44,8 @@ _UNDER_WAY = 0.5
 _AFTER_GONE_S = 0.02
 _DELETIONS = 10
 """Time from a deletion's answer to the next one from which on it waited, s, and how many of these there have to be."""
+_PAIR, _PAIR_S = 2, 0.3
+"""Of two children one may be deleted first, to see whether it can be: that counts from this time on, s."""
 _SHOWN = 3
 
 
@@ -268,6 +270,8 @@ def serial_deletions(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple
             continue
         lasts = median((order[-1].end - order[0].start) / 1e9 for order in serial)
         number = round(median(map(len, serial)))
+        if number == _PAIR and lasts < _PAIR_S:
+            continue
         of = f"{number:,} {resource} of each of {len(serial):,} owners" if len(serial) > 1 else f"{number:,} {resource}"
         yield (
             lasts,

@@ -8,7 +8,8 @@ first phase. What the operator changes after a restart that was asked for counts
 before it, nor anything of the operator's by anyone else before its first write, up to the test's next action, of three
 objects that were there before, and only what says what is wanted of them: other controllers write the rest. That
 nothing but who manages their fields changed has no reason in any change before. A Lease counts that was asked for three
-times before it could be taken.
+times before it could be taken. An end counts that takes five seconds and more, and as a note: an operator may wait for
+the callers of its webhooks.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from .observed_requests import RESTART
 ID = "restarts"
 
 _LEAST = 3
+_END_S = 5.0
+"""Time from the signal to the end of the operator from which on it is long, s."""
 _ALL_BUT_ALL = 0.8
 """Share of what was made, or deleted, of a kind from which on it was replaced."""
 
@@ -34,6 +37,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield one finding for all restarts of the operator, and one for what it changed after those that were asked."""
     yield from _caught_up(seen)
     yield from _waits_for_its_lease(seen)
+    yield from _ends_late(seen)
     marks = [mark for mark in seen.contents.marks if mark.label == RESTART]
     asked = [
         (begin.at, next((mark.at for mark in marks if mark.state == "end" and mark.at > begin.at), seen.end))
@@ -198,4 +202,18 @@ def _waits_for_its_lease(seen: Observed) -> Iterator[Finding]:
             text=f"after a restart the operator waited {(taken.completed - asked.received) / 1e9:.0f} s for its own"
             f" Lease {taken.name}: the process before did not release it when it ended",
             evidence=("each update of the operator stops its work for so long",),
+        )
+
+
+def _ends_late(seen: Observed) -> Iterator[Finding]:
+    """Yield how long the operator took to end, in a restart that the test asked for."""
+    ends = (one.at for one in seen.contents.gone.get(OPERATOR, ()))
+    took = [(at - begin) / 1e9 for at in ends for begin, done in seen.restarts if begin < at <= done]
+    if took and max(took) >= _END_S:
+        yield Found(
+            id=ID,
+            severity="note",
+            about=About(aspect=Aspect.PROCESS),
+            text=f"asked to end (SIGTERM), the operator took {max(took):.0f} s, or was killed then",
+            evidence=("each update of the operator waits for it, and one that is killed releases no Lease",),
         )

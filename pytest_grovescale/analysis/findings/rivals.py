@@ -7,7 +7,8 @@ and do not know of each other; each write wakes the other one. Server-side apply
 An operator that writes an object as a whole, from a copy of its cache, takes back what others wrote in between.
 
 No false alarm: fields of labels, annotations and spec count, which say what is wanted; a status may rightly return to
-an earlier value. It returns in one of four changes or more: what is drawn at random returns by chance. A field has to
+an earlier value, and what changed nothing but the order of a list is another rule's. It returns in one of four changes
+or more: what is drawn at random returns by chance. A field has to
 return to its value before three times on one object, or twice on each of three, and the operator has to be one of its
 writers. What it took back counts from the first time on where it is the annotation by which the harness triggers or
 touches, which no other program knows. A spec, or data, that the operator changed is a note, of three objects of the
@@ -192,7 +193,7 @@ def _scaled_back(seen: Observed, life: Life, scaler: Life) -> str | None:
 def _returns(seen: Observed, life: Life) -> Counter[str]:
     back: Counter[str] = Counter()
     for event in life.events:
-        if event.difference is not None and seen.begin <= event.at < seen.end:
+        if event.difference is not None and event.difference.kind != "order" and seen.begin <= event.at < seen.end:
             back.update(path for path in event.difference.back if path.startswith(_WANTED))
     return back
 

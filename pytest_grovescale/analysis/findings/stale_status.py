@@ -55,6 +55,8 @@ _PHASE = "status.phase"
 _ENDED = ("Succeeded", "Failed")
 _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
 """Conditions of Deployments, ReplicaSets and Jobs that say that they cannot do what they are for."""
+_DONE = "Progressing"
+"""False is a failure of a Deployment alone: of other kinds it mostly means that there is nothing left to do."""
 _CAN_FAIL = frozenset(condition(kind) for kind, _ in _FAILED)
 _NOT_READY_PHASES = frozenset(
     {"Pending", "Creating", "Progressing", "Deploying", "Provisioning", "NotReady", "Unknown"}
@@ -281,6 +283,7 @@ def _failing_children(seen: Observed, status: _Status, window: Window) -> Iterat
             continue
         states = child.numbers(window.end)
         failed = [(kind, value) for kind, value in _FAILED if states.get(condition(kind)) == value]
+        failed = [one for one in failed if one[0] != _DONE or child.resource == "deployments.apps"]
         if failed and child.exists(window.end) and not child.changed_in(window.start, window.end):
             kind, value = failed[0]
             yield (

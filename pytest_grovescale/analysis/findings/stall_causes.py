@@ -8,6 +8,7 @@ others with the same below them; pods that do not become Ready.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -20,6 +21,8 @@ from .evidence import Life, ObjectId, Sent, Window, is_news, shown
 from .observed import LEAST_STALL_S, Observed
 from .refusals import meaning
 
+_GATES = re.compile(r"scheduling gates ([^;]+)")
+"""In the reason of a late object; see `recording.timeout_diagnosis`."""
 _WRONG = frozenset({400, 403, 413, 422})
 _SHOWN = 3
 _TRIES = 5
@@ -258,8 +261,19 @@ def _not_ready(seen: Observed, window: Window) -> Iterator[Cause]:
     if waiting and any(pod.ready is not None for pod in pods):
         phases = Counter(str(pod.field("status.phase", window.end) or "no phase") for pod in waiting)
         states = ", ".join(f"{number:,} {phase}" for phase, number in phases.most_common())
-        yield Cause(
-            f"it waits for {len(waiting):,} of {len(pods):,} pods that are not Ready ({states}), {waiting[0].name} for"
-            " instance",
-            "note",
-        )
+        text = f"it waits for {len(waiting):,} of {len(pods):,} pods that are not Ready ({states})"
+        gates = _gates(seen, window)
+        # Where the others were written by the operator, it is the one that lets go.
+        ready = [pod for pod in pods if pod not in waiting]
+        own = bool(ready) and all(pod.own_updates for pod in ready)
+        gated = f": held by the scheduling gate {' and '.join(gates)}" if gates else ""
+        gated += ", which the operator took away from the others" if gates and own else ""
+        yield Cause(f"{text}, {waiting[0].name} for instance{gated}", "defect" if gates and own else "note")
+
+
+def _gates(seen: Observed, window: Window) -> list[str]:
+    """Return the scheduling gates that all pods have for which a phase's milestones waited at its end; often none."""
+    late = [one for span in seen.spans if span.phase.name == window.phase for one in span.recorded.late]
+    pods = [one.reason for one in late if one.object.resource == "pods"]
+    gates = [set(found[1].split(", ")) for reason in pods if (found := _GATES.search(reason)) is not None]
+    return sorted(set.intersection(*gates)) if gates and len(gates) == len(pods) else []

@@ -215,6 +215,9 @@ def _answers(seen: Observed, span: Span) -> Iterator[tuple[int, int]]:
         if not (one.created or one.verb == "delete") or one.subresource:
             continue
         for life in seen.of_name.get((one.resource, one.object), ()):
+            # In a test of many cycles each name has many lives.
+            if life.begun >= span.end or (life.gone_at or span.end) < one.received:
+                continue
             lives = [life, *seen.children.get(life.uid, ())]
             times = [sent.received for life in lives for sent in life.writes if sent.user == seen.operator]
             times += [child.begun for child in lives[1:] if child.made_by_operator]

@@ -249,8 +249,7 @@ class _Scene:
                 match = self._match(first, built, labels, taken)
                 if match is not None and all(self._agrees(more, match) for more in own[1:]):
                     agreed.append(match)
-        proven = any(match.bits >= _BITS + math.log2(tried) for match in agreed)
-        return agreed if proven else []
+        return [match for match in agreed if match.bits >= _BITS + math.log2(tried)]
 
     def _agrees(self, more: Measure, match: _Match) -> bool:
         """Return whether a histogram's sum agrees too, given that its count does."""

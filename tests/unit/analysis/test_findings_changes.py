@@ -341,6 +341,17 @@ def test_the_error_that_reconciles_fail_with_is_no_finding_of_its_own(logged: in
     assert [one.id for one in (more if alone else first.explains)] == ["operator-log"]
 
 
+@pytest.mark.parametrize(("gone", "noted"), [(15_000, True), (9400, False), (None, False)])
+def test_an_operator_that_ends_late(gone: int | None, noted: bool) -> None:
+    sim = settled()
+    for state, ms in (("begin", 9000), ("end", 15_500)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    if gone is not None:
+        sim.add(rec.ProcessGone(at=sim.at(gone), process="operator", pid=10))
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "restarts"]
+    assert any("took 6 s" in text for text in texts) == noted
+
+
 @pytest.mark.parametrize(("verb", "code", "wrong"), [("create", 201, True), ("delete", 200, True), ("get", 200, False)])
 def test_what_is_made_or_deleted_after_a_restart(verb: str, code: int, wrong: bool) -> None:
     sim = settled()
@@ -654,16 +665,23 @@ def test_writes_that_are_refused_once_and_given_up(lost: int, again: bool, says:
 
 
 @pytest.mark.parametrize(
-    ("said", "state", "wrong"), [("True", "True", True), ("False", "True", False), ("True", "False", False)]
+    ("said", "kind", "state", "wrong"),
+    [
+        ("True", "ReplicaFailure", "True", True),
+        ("False", "ReplicaFailure", "True", False),
+        ("True", "ReplicaFailure", "False", False),
+        # Of a Deployment that is a failure; of other kinds that all is done.
+        ("True", "Progressing", "False", False),
+    ],
 )
-def test_an_object_that_is_ready_while_its_child_has_failed(said: str, state: str, wrong: bool) -> None:
+def test_an_object_that_is_ready_while_its_child_has_failed(said: str, kind: str, state: str, wrong: bool) -> None:
     sim = settled()
     for number in range(3):
         name = f"c-{number}"
         applied(sim, name, **{"status.conditions[type=Ready].status": said})
         sim.request(180, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name)
         made(sim, f"{name}-s", 200, owner=f"uid-{name}")
-        seen(sim, f"{name}-s", 300, "modified", numbers={"status.conditions[type=ReplicaFailure].status": state})
+        seen(sim, f"{name}-s", 300, "modified", numbers={f"status.conditions[type={kind}].status": state})
     all_gone(sim)
     assert ("stale-status" in ids(sim)) == wrong
 

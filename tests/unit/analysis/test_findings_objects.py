@@ -127,6 +127,17 @@ def test_a_random_value_that_returns_by_chance(new: int, wrong: bool) -> None:
     assert ("rival-writers" in ids(sim)) == wrong
 
 
+def test_an_order_that_goes_back_and_forth_is_a_list_without_one() -> None:
+    sim = settled()
+    for number in range(3):
+        clique(sim, f"c-{number}", 200)
+        for at in range(6):
+            path = "spec.members[].name"
+            written(sim, f"c-{number}", 300 + 50 * at + number, "order", paths=[path], back=[path])
+    gone(sim)
+    assert ids(sim) == {"wasted-writes"}
+
+
 @pytest.mark.parametrize(
     ("path", "times", "writer", "wrong"),
     [
@@ -512,6 +523,39 @@ def test_lists_of_everything(number: int, unlimited: bool, wrong: bool) -> None:
     assert ids(sim) == ({"needless-reads"} if wrong else set())
 
 
+@pytest.mark.parametrize(
+    ("number", "parts", "objects", "noted"),
+    [
+        (2, {}, 20, True),
+        (1, {}, 20, False),
+        (2, {}, 19, False),
+        # Single objects, and namespaces, are watched each by itself.
+        (2, {"name": "c-{}"}, 20, False),
+        (2, {"namespace": "n-{}"}, 20, False),
+    ],
+)
+def test_several_watches_on_one_kind(number: int, parts: dict[str, str], objects: int, noted: bool) -> None:
+    sim = settled()
+    for one in range(number):
+        own = {key: text.format(one) for key, text in parts.items()}
+        sim.request(50, verb="watch", resource="cliques", group="a.io", stage="ResponseStarted", **own)
+    for one in range(objects):
+        clique(sim, f"c-{one}", 200)
+    gone(sim)
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "housekeeping"]
+    assert any("cliques.a.io (2)" in text for text in texts) == noted
+
+
+@pytest.mark.parametrize(("reaped_s", "noted"), [(2.5, True), (0.1, False)])
+def test_processes_that_the_operator_starts(reaped_s: float, noted: bool) -> None:
+    sim = settled()
+    for ms, share in ((500, 0.0), (DELETED, 1.0)):
+        used = {"cpu_ns": 10**9 + round(share * 3e9), "reaped_ns": round(share * reaped_s * 1e9)}
+        sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=99, rss_bytes=1, **used))
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "reconcile-amplification"]
+    assert any("processes that it starts" in text for text in texts) == noted
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_watches_that_stay_open(ended: bool) -> None:
     sim = settled()
@@ -670,6 +714,23 @@ def test_a_gauge_that_is_not_what_its_name_says(name: str, values: tuple[float, 
     sim = settled()
     for other in ("op_up", "op_queue"):
         scrape(sim, "gauge", other, dict.fromkeys(EDGES, 1.0))
+    scrape(sim, "gauge", name, dict(zip(EDGES, map(float, values), strict=True)))
+    assert ids(sim) == ({"gauge"} if wrong else set())
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "wrong"),
+    [
+        ("op_reconciles_in_progress", (0, 4, 9, 9, 12), True),
+        ("op_inflight_syncs", (0, 0, 3, 3, 3), True),
+        # What falls is counted down; of something else it may be as many.
+        ("op_reconciles_in_progress", (0, 4, 2, 9, 12), False),
+        ("op_reconciles_in_progress", (0, 0, 0, 0, 1), False),
+        ("op_templates_cached", (0, 4, 9, 9, 12), False),
+    ],
+)
+def test_a_gauge_of_work_in_progress_when_all_is_done(name: str, values: tuple[float, ...], wrong: bool) -> None:
+    sim = settled()
     scrape(sim, "gauge", name, dict(zip(EDGES, map(float, values), strict=True)))
     assert ids(sim) == ({"gauge"} if wrong else set())
 

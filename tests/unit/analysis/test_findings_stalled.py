@@ -118,6 +118,31 @@ def test_what_is_not_there_may_be_the_tests_matter() -> None:
     assert "waits for configmaps t/settings" in one.text
 
 
+@pytest.mark.parametrize(("reason", "own", "severity"), [
+    ("scheduling gates a.io/gang; phase Pending", True, "defect"),
+    ("scheduling gates a.io/gang; phase Pending", False, "note"),
+    ("phase Pending; PodScheduled=False (Unschedulable)", True, "note"),
+])  # fmt: skip
+def test_pods_that_a_scheduling_gate_holds(reason: str, own: bool, severity: str) -> None:
+    def gated(sim: Simulation) -> None:
+        for number in range(4):
+            of: dict[str, Any] = {"resource": "pods", "namespace": "t", "name": f"g-{number}"}
+            seen: dict[str, Any] = {"watch": sim.watch_ids[PODS], "namespace": "t", "name": f"g-{number}", "uid": f"{number}"}
+            sim.request(200, verb="create", code=201, **of)
+            sim.add(rec.ObjectSeen(at=sim.at(210), change="added", fields={READY: "False"}, **seen))
+            if number and own:
+                sim.request(300, verb="patch", **of)
+            if number:
+                sim.add(rec.ObjectSeen(at=sim.at(320), change="modified", fields={READY: "True"}, **seen))
+        late = rec.ObjectRef(resource="pods", namespace="t", name="g-0")
+        sim.add(rec.LateObject(at=sim.at(11_900), phase="deploy", milestone="m", object=late, reason=reason))
+
+    one = stall(gated)
+    assert one.severity == severity
+    assert ("scheduling gate a.io/gang" in one.text) == ("gates" in reason)
+    assert ("took away from the others" in one.text) == (severity == "defect")
+
+
 def test_what_a_watch_shows_need_not_be_asked_for_again() -> None:
     def watches(sim: Simulation) -> None:
         sim.request(20, verb="watch", resource="configmaps", stage="ResponseStarted")
