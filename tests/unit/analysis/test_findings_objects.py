@@ -537,7 +537,7 @@ def test_lists_of_everything(number: int, unlimited: bool, wrong: bool) -> None:
 def test_several_watches_on_one_kind(number: int, parts: dict[str, str], objects: int, noted: bool) -> None:
     sim = settled()
     for one in range(number):
-        own = {key: text.format(one) for key, text in parts.items()}
+        own: dict[str, Any] = {key: text.format(one) for key, text in parts.items()}
         sim.request(50, verb="watch", resource="cliques", group="a.io", stage="ResponseStarted", **own)
     for one in range(objects):
         clique(sim, f"c-{one}", 200)
@@ -550,8 +550,9 @@ def test_several_watches_on_one_kind(number: int, parts: dict[str, str], objects
 def test_processes_that_the_operator_starts(reaped_s: float, noted: bool) -> None:
     sim = settled()
     for ms, share in ((500, 0.0), (DELETED, 1.0)):
-        used = {"cpu_ns": 10**9 + round(share * 3e9), "reaped_ns": round(share * reaped_s * 1e9)}
-        sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=99, rss_bytes=1, **used))
+        cpu_ns, reaped_ns = 10**9 + round(share * 3e9), round(share * reaped_s * 1e9)
+        read = rec.CpuRead(at=sim.at(ms), process="operator", pid=99, cpu_ns=cpu_ns, reaped_ns=reaped_ns, rss_bytes=1)
+        sim.add(read)
     texts = [one.text for one in analyse(sim.records()).findings if one.id == "reconcile-amplification"]
     assert any("processes that it starts" in text for text in texts) == noted
 

@@ -126,12 +126,12 @@ def test_what_is_not_there_may_be_the_tests_matter() -> None:
 def test_pods_that_a_scheduling_gate_holds(reason: str, own: bool, severity: str) -> None:
     def gated(sim: Simulation) -> None:
         for number in range(4):
-            of: dict[str, Any] = {"resource": "pods", "namespace": "t", "name": f"g-{number}"}
-            seen: dict[str, Any] = {"watch": sim.watch_ids[PODS], "namespace": "t", "name": f"g-{number}", "uid": f"{number}"}
-            sim.request(200, verb="create", code=201, **of)
+            of: dict[str, Any] = {"namespace": "t", "name": f"g-{number}"}
+            seen: dict[str, Any] = {"watch": sim.watch_ids[PODS], "uid": str(number), **of}
+            sim.request(200, verb="create", resource="pods", code=201, **of)
             sim.add(rec.ObjectSeen(at=sim.at(210), change="added", fields={READY: "False"}, **seen))
             if number and own:
-                sim.request(300, verb="patch", **of)
+                sim.request(300, verb="patch", resource="pods", **of)
             if number:
                 sim.add(rec.ObjectSeen(at=sim.at(320), change="modified", fields={READY: "True"}, **seen))
         late = rec.ObjectRef(resource="pods", namespace="t", name="g-0")
