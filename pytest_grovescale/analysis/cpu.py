@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import attrgetter
 from typing import NamedTuple
 
 from ..recording.records import CpuRead
@@ -57,7 +58,10 @@ def demands(reads: Sequence[CpuRead], windows: Sequence[Window]) -> list[Demand]
     used, waiting = [0.0] * len(windows), [0.0] * len(windows)
     known = [False] * len(windows)
     lows = [window.low for window in windows]
-    for before, after in pairwise(reads):
+    # Of a test with many phases each looks at its own.
+    first = bisect_left(reads, lows[0], key=attrgetter("at")) if lows else 0
+    last = bisect_right(reads, windows[-1].high, key=attrgetter("at")) if lows else 0
+    for before, after in pairwise(reads[max(0, first - 1) : last + 1]):
         if before.pid != after.pid or after.at <= before.at:
             continue
         for index in range(max(0, bisect_right(lows, before.at) - 1), bisect_left(lows, after.at)):

@@ -211,7 +211,7 @@ def attribution_rows(
     clocked = windows_of(contents, phase, OPERATOR)
     windows = clocked or windows_of(contents, phase, API_SERVER) or [Window(phase.start, contents.end_of(phase))]
     way = sent(requests, contents.opened.identities.get(OPERATOR, ""), contents.clock, requests_of_client(phase))
-    actors = _actors(contents)
+    actors = _actors(contents, {one.user for one in requests} | {wait.user for of in waits for wait in of})
     demand_of = _demands(contents, phase, windows)
     split = turns(waits, actors, _in_flight(contents, requests, actors, way), windows)
     limited_s = limited_seconds(phase)
@@ -230,9 +230,8 @@ def attribution_rows(
     return [*rows, *_of_others(taken, mine, length, contents)]
 
 
-def _actors(contents: Contents) -> dict[str, str]:
-    """Return user → actor; a role that is no suspect keeps its name."""
-    users = {request.user for request in contents.requests}
+def _actors(contents: Contents, users: Iterable[str]) -> dict[str, str]:
+    """Return user → actor, of a phase's users; a role that is no suspect keeps its name."""
     actors: dict[str, str] = {user: CONTROLLERS for user in users if _CONTROLLER.fullmatch(user)} | dict(_USERS)
     actors |= {user: _ROLES.get(role, role) for user, role in roles(contents.opened.identities).items()}
     return actors

@@ -3,6 +3,7 @@ actor was runnable without a core."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
@@ -23,6 +24,8 @@ _DELETES = frozenset({"delete", "deletecollection"})
 _UPDATES = frozenset({"update", "patch"})
 _LEVELS = 10
 """Owners above an object that are followed."""
+_AFTER_NS = 10_000_000_000
+"""Time after a phase in which the writes are looked at that may have released its objects' owners."""
 
 Key = tuple[str, str]
 """(namespace, name)."""
@@ -138,9 +141,15 @@ def _arrived(contents: Contents, phase: PhaseSpan) -> int:
 
 
 def _writes(contents: Contents, phase: PhaseSpan) -> dict[str, list[tuple[Request, Step]]]:
-    """Return resource → the writes that were answered after a phase had begun, in the order of the log."""
+    """Return resource → the writes that were answered after a phase had begun, in the order of the log.
+
+    Up to ten seconds after its end: a later one ended no wait in it. Of a test with many phases each looks at its own.
+    """
     found: dict[str, list[tuple[Request, Step]]] = defaultdict(list)
-    for request in contents.requests:
+    # A line is read after its request was answered.
+    first = bisect_left(contents.requests, phase.start, key=attrgetter("at"))
+    last = bisect_left(contents.requests, contents.end_of(phase) + _AFTER_NS, key=attrgetter("at"))
+    for request in contents.requests[first:last]:
         offset = contents.clock.offset(request.at)
         completed = request.completed_wall - offset
         if completed >= phase.start and changes_object(request):
@@ -160,6 +169,7 @@ class _Owners:
         self, contents: Contents, phase: PhaseSpan, writes: Mapping[str, Sequence[tuple[Request, Step]]]
     ) -> None:
         self._owned = contents.owned
+        self._end = contents.end_of(phase) + _AFTER_NS
         self._steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         self._updates: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         if not any(one.owner for one in self._owned.values()):
@@ -188,7 +198,7 @@ class _Owners:
         return sorted(found, key=lambda step: step.completed)
 
     def _release(self, owner: Owned) -> list[Step]:
-        if not owner.marked or not owner.gone:
+        if not owner.marked or not owner.gone or owner.gone > self._end:
             return []
         updates = self._updates.get((owner.resource, (owner.namespace, owner.name)), [])
         last = max((one for one in updates if one.received < owner.gone), default=None, key=lambda one: one.completed)

@@ -213,7 +213,7 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
     owners: Sequence[str]
     """All that it had in turn, as far as the recording says."""
     writes: Sequence[Sent]
-    """The successful writes of anyone that name it, in order."""
+    """The successful writes of anyone that name it, in order, of several of its name each from its creation on."""
     updates: int
     """How often anyone changed it, its create and its deletion left out."""
     own_updates: int

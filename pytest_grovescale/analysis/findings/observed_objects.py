@@ -7,7 +7,7 @@ import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
@@ -44,9 +44,10 @@ class ObservedObjects(ObservedRequests):
             resource = story.opened.spec.resource
             made, unnamed = self.made.get(resource, frozenset()), resource in self.made_unnamed
             for of, events in story.objects.items():
-                writes = self.writes_by_object.get((resource, of), ())
-                writers = [one.user for one in writes if one.verb in _UPDATES and not one.created]
-                for own in _by_uid(events):
+                in_turn = _by_uid(events)
+                of_each = _to_each(self.writes_by_object.get((resource, of), ()), in_turn)
+                for own, writes in zip(in_turn, of_each, strict=True):
+                    writers = [one.user for one in writes if one.verb in _UPDATES and not one.created]
                     first, last = own[0], own[-1]
                     owners = [event.owner for event in own if event.owner is not None]
                     complete = not first.initial and not story.gaps
@@ -102,11 +103,13 @@ class ObservedObjects(ObservedRequests):
 
     @functools.cached_property
     def of_name(self) -> Mapping[tuple[str, ObjectId], Sequence[Life]]:
-        """(resource, object) → the lives of that name, as watches showed them."""
+        """(resource, object) → the lives of that name, the earliest first, as watches showed them."""
         found: dict[tuple[str, ObjectId], list[Life]] = defaultdict(list)
         for resource, lives in self.lives.items():
             for life in lives:
                 found[resource, life.object].append(life)
+        for those in found.values():
+            those.sort(key=attrgetter("begun"))
         return found
 
     @functools.cached_property
@@ -290,11 +293,28 @@ class ObservedObjects(ObservedRequests):
         return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
 
 
-def _by_uid(events: Sequence[ObjectSeen]) -> Iterable[Sequence[ObjectSeen]]:
+def _by_uid(events: Sequence[ObjectSeen]) -> Sequence[Sequence[ObjectSeen]]:
     """Return the events of each object that had a name, in order."""
     if len({event.uid for event in events}) == 1:
         return [events]
     found: dict[str, list[ObjectSeen]] = defaultdict(list)
     for event in events:
         found[event.uid].append(event)
-    return found.values()
+    return list(found.values())
+
+
+def _to_each(writes: Sequence[Sent], in_turn: Sequence[Sequence[ObjectSeen]]) -> Iterator[Sequence[Sent]]:
+    """Yield the writes to each object that had a name, of all that name it; each object's begin with its creation.
+
+    In a test of many cycles a name has many lives, and each would be asked for the writes to all.
+    """
+    rest = list(writes)
+    for before, after in itertools.pairwise(in_turn):
+        begun = after[0].at
+        made = [at for at, one in enumerate(rest) if one.created and not one.subresource and one.received <= begun]
+        # One that is not in the log, or that made the object before: the watch shows when the next one came.
+        known = bool(made) and rest[made[-1]].received > before[0].at
+        end = made[-1] if known else bisect.bisect_left(rest, begun, key=attrgetter("received"))
+        yield rest[:end]
+        rest = rest[end:]
+    yield rest

@@ -186,6 +186,13 @@ class ObservedRequests:
         return found
 
     @functools.cached_property
+    def late_watches(self) -> frozenset[str]:
+        """The resources of which the operator opened its first watch after the first phase had begun."""
+        before = self.open_watches(self.begin)
+        opened = (one for one in self.housekeeping if one.verb == "watch" and one.received > self.begin)
+        return frozenset(one.resource for one in opened if not before[one.resource])
+
+    @functools.cached_property
     def lost_watches(self) -> Mapping[str, int]:
         """Resource → when the operator's last watch of it ended, of those that were open when the first phase began."""
         kept, open_ = self.open_watches(self.begin), self.open_watches(self.end)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ...recording.records import STACKS_LEFT
 from ..blocked_workers import read_dump, stack_groups
 from ..result import OPERATOR, Finding
-from .evidence import Sent, is_builtin
+from .evidence import is_builtin
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -163,11 +163,12 @@ def _at_rest(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line
     if len(lives) < _LEAST_OBJECTS or not seen.settled:
         return
     came, leave = [life.begun for life in lives], min(life.stays_until(seen.end) for life in lives)
-    before = next((count for at, count in reversed(counted.points) if at < min(came)), None)
+    first, last = min(came), max(came)
+    before = next((count for at, count in reversed(counted.points) if at < first), None)
     after = next((count for at, count in counted.points[-1:] if not any(life.exists(at) for life in lives)), None)
-    if any(one.verb == "watch" and one.received > seen.begin and _is_new(seen, one) for one in seen.housekeeping):
+    if seen.late_watches:
         return  # what a watch needs, its informer and its connection, grew too
-    full = [count for at, count in counted.points if max(came) + QUIET_NS <= at <= leave]
+    full = [count for at, count in counted.points if last + QUIET_NS <= at <= leave]
     if len(full) < _LEVELS or before is None or after is None:
         return
     # Work under way adds some now and then, and takes none away.
@@ -181,11 +182,6 @@ def _at_rest(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line
             slope = (most - without) / len(lives)
             yield _Line(resource, len(lives), each, slope, 0.0, before, max(c for _, c in counted.points), after, ends)
             return
-
-
-def _is_new(seen: Observed, watch: Sent) -> bool:
-    """Return whether a watch is of a kind of which none was open when the first phase began."""
-    return not seen.open_watches(seen.begin)[watch.resource]
 
 
 def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tuple[float, float] | None:

@@ -112,9 +112,11 @@ def _add(steps: list[Step], step: Step) -> None:
 def _named(seen: Observed, one: Sent) -> Life | None:
     """Return the object that a request names, of those that had the name in turn."""
     lives = seen.of_name.get((one.resource, one.object), ()) if one.name else ()
+    after = bisect_right(lives, one.completed, key=attrgetter("begun"))
+    near = lives[max(0, after - 1) : after + 1]
     if one.created:
-        return min(lives, key=lambda life: abs(life.begun - one.completed), default=None)
-    return next((life for life in reversed(lives) if life.begun <= one.completed), lives[0] if lives else None)
+        return min(near, key=lambda life: abs(life.begun - one.completed), default=None)
+    return near[0] if near else None
 
 
 def least_pause_s(seen: Observed, span: Span, quiet_s: float) -> float:
