@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..analysis.findings import may_have_findings
 from ..analysis.result import Finding, Severity, TestResult
 from .document import Answer, Block, Gap, Heading, Item, Tone
 
@@ -73,12 +74,26 @@ def not_looked_for(test: TestResult) -> Iterator[Block]:
 
 
 def of_tests(tests: Sequence[TestResult]) -> Iterator[Block]:
-    """Yield the findings of all tests; a test without any says so."""
+    """Yield the findings of all tests; a test without any says so, and one in which none was looked for."""
     for number, test in enumerate(tests):
         if number:
             yield Gap()
-        yield Answer(f"{test.test}: {sums(test.findings) or 'no finding'}")
+        found = sums(test.findings) or ("no finding" if may_have_findings(test) else "findings were not looked for")
+        yield Answer(f"{test.test}: {found}{'' if test.ended else ' so far'}")
+        yield from _unknown(test)
         yield from _all(test)
+
+
+def _unknown(test: TestResult) -> Iterator[Block]:
+    """Yield what of a test the rules do not know."""
+    if not test.phases:
+        yield Item("no phase is recorded", "doubt")
+    elif test.disturbed:
+        yield Item(f"others may have used the cluster: {test.disturbed}", "doubt")
+    if not test.ended:
+        yield Item("the test has not ended: it still runs, or was killed", "doubt")
+    if test.phases and not test.audited:
+        yield Item("without an audit log no request is known: most rules have nothing to look at", "doubt")
 
 
 def sums(found: Sequence[Finding]) -> str:

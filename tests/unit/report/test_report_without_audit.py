@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 
 import msgspec
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.phase_result import ClientRow, IncidentResult, MilestoneResult, PhaseResult
 from pytest_grovescale.analysis.result import Result, TestResult
-from pytest_grovescale.report import result_file, run_report
+from pytest_grovescale.report import document, findings_table, result_file, run_report
 from pytest_grovescale.report.html.page import render_run
 from pytest_grovescale.report.summary import cpu_cell
-from tests.unit.report.sample import MACHINE, cpu
+from tests.unit.report.sample import MACHINE, PASSED, cpu
 
 PHASE = PhaseResult(
     name="deploy",
@@ -141,3 +143,23 @@ def test_a_run_with_a_log_has_no_reservation() -> None:
 def test_cpu_is_shown_as_exactly_as_it_is_known() -> None:
     assert cpu_cell(cpu("operator", 4.31)) == "4.31 s"
     assert cpu_cell(cpu("operator", 4.31, lower_bound=True, resolution_s=0.034)) == "≥ 4.31 ± 0.034 s"
+
+
+@pytest.mark.parametrize(
+    ("change", "looked"),
+    [
+        ({}, True),
+        ({"audited": False}, True),
+        ({"disturbed": "its lease was lost"}, False),
+        ({"phases": ()}, False),
+        ({"ended": None}, True),
+    ],
+    ids=["whole", "no-audit-log", "others", "no-phase", "unfinished"],
+)
+def test_what_was_not_looked_for_is_not_called_no_finding(
+    change: dict[str, Any], looked: bool, snapshot: SnapshotAssertion
+) -> None:
+    test = msgspec.structs.replace(PASSED, **change)
+    text = document.text(findings_table.of_tests([test]))
+    assert ("no finding" in text) == looked
+    assert text == snapshot
