@@ -12,7 +12,7 @@ No false alarm: a gauge is held against a count only if it was 0 when there was 
 number, at least three, after a phase that passed; or if its name is that of the kind, with no other word than the
 prefix of the operator's families, it was 0 when there was none, and nothing had changed for two seconds. Gauges whose
 names speak of a maximum or a limit are left out. One of work in progress began at 0, never fell while nothing was to be
-done, and ended at three or more.
+done, and is three or more when all that the operator made is gone.
 """
 
 from __future__ import annotations
@@ -108,6 +108,9 @@ def _never_taken_down(seen: Observed, target: TargetHistory, family: str, series
     if not values or values[0][1] or values[-1][1] < _LEAST or falls:
         return None
     scrape, left = values[-1]
+    # What is there may still be in progress, as a Job that runs.
+    if any(life.exists(times[scrape]) for lives in seen.lives.values() for life in lives if life.made_by_operator):
+        return None
     return Finding(
         id=ID,
         severity="defect",
