@@ -308,7 +308,7 @@ def _to_each(writes: Sequence[Sent], in_turn: Sequence[Sequence[ObjectSeen]]) ->
 
     In a test of many cycles a name has many lives, and each would be asked for the writes to all.
     """
-    rest = list(writes)
+    rest = writes
     for before, after in itertools.pairwise(in_turn):
         begun = after[0].at
         made = [at for at, one in enumerate(rest) if one.created and not one.subresource and one.received <= begun]
