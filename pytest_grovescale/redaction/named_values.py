@@ -44,6 +44,9 @@ _HARMLESS_LAST = words(
     """
 )
 """Last words of names that describe a secret without being one: ``--token-file``."""
+_GENERATED = re.compile(r"-(?=[a-z]*[2-9]+[a-z])[bcdfghjklmnpqrstvwxz2456789]{5,10}\Z")
+"""The end of a name that Kubernetes has drawn (``generateName``, the hash of a pod template), as in ``web-j6gpw``: one
+of 800 ends like a word for a password. Its letters: k8s.io/apimachinery/pkg/util/rand."""
 _WEAK = words("auth cred creds sig signature nonce salt session sid csrf xsrf")
 """Names that are sometimes secret: their value decides, too."""
 _LONGEST_NAME = 200
@@ -99,6 +102,8 @@ def _secrecy_of(name: str) -> str:
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in ("value", "data", "string", "base64", "b64", "pem")):
         words.pop()
     end = words[-1]
+    if _GENERATED.search(last):
+        return ""
     if _SECRET_WORD.search(end):
         return "sure"
     if end in ("key", "keys") and len(words) > 1 and words[-2] in _KEYS:

@@ -435,3 +435,21 @@ def test_long_hostile_text_comes_to_an_end(text: str) -> None:
 
 def test_long_credential_goes() -> None:
     assert redaction.text("secret=" + "x" * 300_000) == f"secret={redaction.REDACTED}"
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("namespaces/a/pods/pcs-7-worker-j6gpw", False),
+        ("web-5d4f8bpwd", False),
+        ("web-n27pw", False),
+        # Chosen by people.
+        ("app-dbpw", True),
+        ("db-pwd22", True),
+        ("db-password", True),
+        ("--admin-pw", True),
+    ],
+)
+def test_a_drawn_name_that_ends_like_a_password_is_none(name: str, secret: bool) -> None:
+    line = f"{name}: ServerDisconnectedError"
+    assert (redaction.text(line) != line) == secret
