@@ -355,7 +355,9 @@ def _may_agree(
     there = math.fsum(samples.get(written(one), 0.0) for one in known.series if chosen.fits(one))
     if known.name == _START:
         if _UPTIME in family.name:
-            here = (now_s or math.inf) - here
+            if now_s is None:
+                return True
+            here = now_s - here
         return math.isclose(here, there, rel_tol=0.0, abs_tol=_ONE_START_S)
     return math.isclose(here, there, rel_tol=_ALIKE, abs_tol=1.0)
 

@@ -18,7 +18,8 @@ from ...exposition.families import MetricType, Series, text
 from ...recording.records import Scraped
 from .counter_resets import UNDER_WAY
 from .families import Problem, Served, served, written
-from .labels import OF_OUTCOMES, UNBOUNDED
+from .label_spelling import OF_OUTCOMES
+from .labels import UNBOUNDED
 from .shapes import shape_of
 
 # client-go's label for the server that a request went to. On a loopback address its port differs in each run of a test,

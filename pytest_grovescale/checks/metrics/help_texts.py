@@ -33,8 +33,12 @@ _LONGEST = 1_000
 """Characters that are looked at: a longer text is no sentence, and patterns with several gaps take long on it."""
 
 _PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+", re.IGNORECASE)
+_NAMED = r" ?(?:[=:–(-]|is|for|means|stands for)? ?[^\W\d]{3,}"
 _NUMBERED_WORDS = re.compile(
-    r"\b0 ?[=:] ?\w+.*\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+|\b1 ?[=:] ?\w+.*\b2 ?[=:] ?\w+.*\b3 ?[=:] ?\w+", re.DOTALL
+    "|".join(
+        rf"(?<![\w.]){one}{_NAMED}[^.]*(?<![\w.]){two}{_NAMED}[^.]*(?<![\w.]){three}{_NAMED}"
+        for one, two, three in ("012", "123")
+    )
 )
 
 _NOW = re.compile(
@@ -87,6 +91,18 @@ _NEGATED = re.compile(
 def is_none(text: str) -> bool:
     """Return whether a help text says nothing."""
     return not text.strip() or _PLACEHOLDER.fullmatch(text.strip()) is not None
+
+
+def is_name(text: str, name: str) -> bool:
+    """Return whether a help text is a name once more: all of it, or what follows the program's up to the unit."""
+    words = _letters(text)
+    ends = re.search(r"[\W_](?:total|count|seconds|bytes|ratio|info)[\W_]*$", text.lower())
+    return words == _letters(name) or (ends is not None and words == _letters(name.partition("_")[2]))
+
+
+def _letters(text: str) -> str:
+    """Return a text's letters and digits in lower case."""
+    return re.sub(r"[\W_]+", "", text).lower()
 
 
 def unit_of(text: str) -> tuple[str, str] | None:

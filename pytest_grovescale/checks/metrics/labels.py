@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import combinations
 
 import msgspec
 
@@ -14,14 +15,16 @@ from ...exposition.families import Series
 from ...redaction import REDACTED
 from ..check import CheckArgumentError, Outcome, at_most, first
 from ..run import Run
+from . import label_spelling
 from .families import RESERVED, Problem, Served, served, written
+from .label_spelling import OF_OUTCOMES
 from .series import none_served
 from .shapes import OF_INFOS, is_identifier, owned, peers_of, ports_of, shape_of
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
 from .units import ABBREVIATIONS, unit_in
 
 UNBOUNDED = (
-    *("namespace", "pod", "pod_name", "name", "object", "object_name", "resource_name", "key"),
+    *("namespace", "ns", "pod", "pod_name", "name", "object", "object_name", "resource_name", "key"),
     *("uid", "id", "uuid", "request_id", "trace_id", "span_id", "session_id", "container_id", "run_id"),
     *("resource_version", "path", "url", "uri", "message", "msg", "error", "err", "error_message", "stack"),
     *("ip", "pod_ip", "address", "remote_addr", "user", "username", "email", "timestamp"),
@@ -45,12 +48,16 @@ _OF_KINDS = frozenset({"message", "msg"})
 
 _IDENTIFIES = re.compile(
     r"(?:.*_)?(?:user|customer|account|order|job|task|session|request|transaction|trace|span|correlation|run|build"
-    r"|message|event|project|instance|connection|execution|invocation|workflow)_?id",
+    r"|message|event|project|instance|connection|execution|invocation|workflow|client|consumer|producer|member|thread"
+    r"|goroutine|process|object|resource|pod|volume|tenant|subscription|batch)_?id",
     re.IGNORECASE,
 )
 """Labels that identify what comes and goes, unless their values are words."""
 
-_OF_NOW = frozenset({"uptime", "now", "heartbeat", "last_seen"})
+_OF_NOW = frozenset(
+    {"uptime", "now", "heartbeat", "last_seen", "timestamp", "message", "msg", "error", "err", "error_message", "stack"}
+    | {"resource_version", "request_id", "trace_id", "span_id"}
+)
 """Those of `UNBOUNDED` that change while a program runs, also among the facts of its process."""
 
 _MOST_WORDS = 10
@@ -58,6 +65,7 @@ _MOST_WORDS = 10
 
 _OF_PEERS = re.compile(r"(?:.*_)?(?:peer|client|remote|source|src|caller|local)_?port", re.IGNORECASE)
 _OF_ROUTES = frozenset({"handler", "route", "endpoint"})
+_NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")
 _NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
 
 _FEW = 4
@@ -81,11 +89,6 @@ MANY = 100
 """A label with more different values is reported, after
 https://prometheus.io/docs/practices/instrumentation/#do-not-overuse-labels."""
 
-OF_OUTCOMES = frozenset(
-    {"reason", "result", "outcome", "error_type", "type", "status", "state", "phase", "controller", "kind", "operation"}
-)
-"""Labels that say what happened or who did it: there is always an answer."""
-
 _AMOUNTS = frozenset(
     {"replicas", "count", "value", "duration", "seconds", "bytes", "latency", "progress", "percent", "age", "attempt"}
     | {"attempts", "retry", "retries", "generation", "observed_generation", "revision", "line", "size"}
@@ -97,23 +100,14 @@ _CHANGES = re.compile(
     r"|free|used|usage|utili[sz]ation|remaining|elapsed|lag|progress)$"
 )
 """The end of the names of labels that number what happens to one object, or say how much there is now."""
+_OF_SEVERAL = re.compile(
+    r"(?!.*(?:status|class|address|process|access|ports|ids|codes|bits|bytes)$)[a-z_]*[a-z]{2}s", re.IGNORECASE
+)
+_MANY_AMOUNTS = 5
+"""Different numbers under a label that is called after several things."""
+
 _FEW_CHANGES = 2
 """A single number up to this one may be of a fixed list, as of generations of hardware."""
-
-_PRINTED = re.compile(r"<nil>|<no value>|<none>|null|undefined|NaN|\[object Object\]|%!\w\(.*", re.DOTALL)
-"""What programs print where they have no value, or the wrong one."""
-
-_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'", re.DOTALL)
-
-_NUMBERED = re.compile(
-    r"phase|state|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)", re.I
-)
-"""Labels whose values are words."""
-
-_BOOLEANS = ({"true", "false"}, {"0", "1"}, {"yes", "no"}, {"on", "off"})
-_CLASS, _CODE = re.compile(r"[1-5]xx", re.IGNORECASE), re.compile(r"[1-5]\d\d")
-"""Of an answer of HTTP."""
-_SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
 
 _UNITS = ("unit", "units", "uom")
 _OTHER_UNITS = frozenset({"core", "cores", "millicore", "millicores", "integer", "count", "%"})
@@ -193,12 +187,13 @@ def problems(
         for label, values in sorted(family.own_labels().items()):
             yield from _reserved(family, label, next(iter(values.values())))
             yield from _secret(family, label, values)
-            yield from _variants(family, label, values)
+            yield from label_spelling.problems(family, label, values)
             yield from _units(family, label, values)
             yield from _empty(family, label, values)
             yield from _of_label(family, label, values, forbidden, many)
         if not family.of_library:
             yield from _label_sets(family)
+            yield from _same(family)
 
 
 def _everywhere(families: Iterable[Served]) -> Iterator[Problem]:
@@ -252,52 +247,6 @@ def _empty(family: Served, label: str, values: Mapping[str, Series]) -> Iterator
         yield Problem(family=family.name, rule="label-sets", says=says, series=one, fix=fix, hint=hint)
 
 
-def _variants(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
-    """Yield a label with values that mean the same and are written differently."""
-    known: dict[str, str] = {}
-    for value, one in values.items():
-        if value != value.strip():
-            says, fix = f"{label} has the value {value!r}, with blanks at its ends", "take them away"
-            yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
-            return
-        if _PRINTED.fullmatch(value):
-            says, fix = (
-                f"{label} has the value {value[:40]!r}, printed where there was none",
-                'write "none", or what it is',
-            )
-            yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
-            return
-        other = known.setdefault(_SEPARATORS.sub("", value).casefold(), value)
-        if other != value:
-            says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or hyphens only"
-            fix = "write each value one way"
-            yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
-            return
-    if len(values) > 1 and all(map(_QUOTED.fullmatch, values)):
-        value, one = next(iter(values.items()))
-        says, fix = f"each value of {label} has quotes around it, as {value[:40]}", "take them away"
-        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
-    classes = [value for value in values if _CLASS.fullmatch(value)]
-    if classes and any(map(_CODE.fullmatch, values)):
-        says = f"{label} has the class {classes[0]} and single codes, so that a query has to know of both"
-        yield Problem(
-            family=family.name,
-            rule="label-variants",
-            says=says,
-            series=written(values[classes[0]]),
-            fix="write classes or codes",
-        )
-    if _NUMBERED.fullmatch(label) and len(values) > 1 and all(re.fullmatch(r"\d\d?", value) for value in values):
-        says = f"the values of {label} are numbers that stand for words ({', '.join(sorted(values)[:3])})"
-        one = next(iter(values.values()))
-        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix="write the words")
-    ways = [way for way in _BOOLEANS if not way.isdisjoint(known)]
-    if len(ways) > 1 and known.keys() <= set().union(*_BOOLEANS):
-        says, fix = f"{label} says yes or no in {len(ways)} ways: {', '.join(sorted(known))}", "write true and false"
-        one = next(iter(values.values()))
-        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
-
-
 def _units(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
     """Yield a label by whose values series differ in their unit: https://prometheus.io/docs/practices/naming/."""
     units = [value for value in values if _is_unit(value.lower())]
@@ -336,6 +285,8 @@ def _of_label(
     named = label.startswith(COPIED) or label.lower() in forbidden or identifies
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     shape = None if fact or _routes(label, values) else shape_of(values)
+    if shape is None:
+        shape = _of_objects(values)
     if shape is None and _OF_PEERS.fullmatch(label):
         shape = ports_of(values)
     if shape is None and not family.name.endswith("_info"):
@@ -363,11 +314,42 @@ def _of_label(
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix, hint=True)
 
 
+def _same(family: Served) -> Iterator[Problem]:
+    """Yield two labels that have the same value on every series."""
+    labels = [label for label in family.own_labels() if label not in RESERVED.values()]
+    for one, other in combinations(labels, 2):
+        values = {series.labels.get(one) for series in family.series}
+        if len(values) > 1 and all(series.labels.get(one) == series.labels.get(other) for series in family.series):
+            says = f"its labels {one} and {other} have the same value on each of its {len(family.series)} series"
+            example = written(family.series[0])
+            fix = f"take one of the two away: {other} says what {one} says"
+            yield Problem(family=family.name, rule="label-sets", says=says, series=example, fix=fix)
+            return
+
+
+def _of_objects(values: Iterable[str]) -> tuple[str, str] | None:
+    """Return that paths have names of objects in them, each behind its kind in the plural, and one of them.
+
+    As ``/clusters/orders/topics`` and ``/clusters/billing/topics``.
+    """
+    known: dict[str, str] = {}
+    for value in values:
+        for match in _NAMED_IN_PATH.finditer(value):
+            around = f"{value[: match.start(1)]}*{value[match.end(1) :].partition('/')[2].partition('/')[0]}"
+            other = known.setdefault(around, match[1])
+            if other != match[1]:
+                return "a path with an object's name", value
+    return None
+
+
 def _is_amount(label: str, values: Collection[str]) -> bool:
     """Return whether the values of a label are amounts, by its name and by what they are."""
     amounts = [_AMOUNT.fullmatch(value) for value in values]
     if not all(amounts):
         return False
+    if _OF_SEVERAL.fullmatch(label) and len(values) >= _MANY_AMOUNTS and all(map(str.isdecimal, values)):
+        numbers = sorted(map(int, values))
+        return numbers[-1] - numbers[0] >= len(numbers)
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label).lower()
     if _CHANGES.search(name):
         return len(values) > 1 or any(float(amount[1]) > _FEW_CHANGES for amount in amounts if amount)

@@ -182,7 +182,7 @@ def _is_time(each: float, value: float) -> bool:
 def _help(family: Served) -> Iterator[Problem]:
     if help_texts.is_none(family.family.help):
         yield _problem(family, "help", "it has no help text", "say in one sentence what is counted or measured")
-    elif _words(family.family.help) == _words(family.name):
+    elif help_texts.is_name(family.family.help, family.name):
         yield _problem(
             family, "help", "its help text is its name once more", "say what is counted or measured, and when"
         )
@@ -394,7 +394,8 @@ def _camel_case(family: Served) -> Iterator[Problem]:
 
 def _unit_abbreviation(family: Served) -> Iterator[Problem]:
     for word, base in {**ABBREVIATIONS, **OF_TEMPERATURES}.items():
-        if _has_word(family.name, word):
+        # Amid a name it is short for namespace.
+        if _has_word(family.name, word) and (word != "ns" or re.search(r"_ns(?:_total)?$", family.name)):
             fix = f"expose {base}, as {_replaced_word(family.name, word, base)}"
             yield _problem(family, "unit-abbreviation", f"its name has the abbreviated unit {word}", fix)
 
@@ -427,11 +428,6 @@ def _duplicate(family: Served, names: Collection[str]) -> Iterator[Problem]:
 
 def _problem(family: Served, rule: Rule, says: str, fix: str) -> Problem:
     return Problem(family=family.name, rule=rule, says=says, fix=fix)
-
-
-def _words(text: str) -> str:
-    """Return a text's letters and digits in lower case."""
-    return re.sub(r"[\W_]+", "", text).lower()
 
 
 _TOTALS = re.compile(r"(?:_total)+$")

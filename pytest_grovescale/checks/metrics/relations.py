@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from ...exposition.families import MetricType, Series
@@ -152,6 +152,9 @@ _WELL = re.compile(r"succe(?:ss|ssful|eded)|completed?|ok", re.IGNORECASE)
 _UNDER_WAY = 10.0
 """How many may have been counted when they began, and be observed when they end."""
 
+_OF_NUMBERS = frozenset({"count", "number", "num", "total", "current", "of", "now"})
+"""Words that say no more than that there is a number."""
+
 _TIMED = re.compile(
     r"(?<![^_])(?:duration|latency|time|elapsed|took|processing|handling|seconds|milliseconds|ms)(?![^_])"
 )
@@ -167,6 +170,7 @@ def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Pr
     yield from _quotients(families, samples)
     yield from _parts_of_another(families, samples)
     yield from _counted_twice(families, samples)
+    yield from _named_twice(families, samples)
 
 
 def _above(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
@@ -396,6 +400,25 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
             fix = "observe each that is counted, or name them for what they are"
             yield Problem(family=family.name, rule="inconsistent", says=says, series=example, fix=fix)
             break
+
+
+def _named_twice(families: Iterable[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield families of one type whose names are made of the same words, and that have the same values."""
+    known: dict[tuple[object, ...], Served] = {}
+    for family in families:
+        if family.family.type not in ("counter", "gauge"):
+            continue
+        key = (family.family.type, *sorted(word for word in _stem(family.name) if word not in _OF_NUMBERS))
+        other = known.setdefault(key, family)
+        labels = sorted(family.labels())
+        if other is not family and labels == sorted(other.labels()):
+            values = _sums(family, labels, samples)
+            if any(values.values()) and values == _sums(other, labels, samples):
+                says = f"it says what {other.name} says, of which it has the values"
+                fix = "keep one of the two"
+                yield Problem(
+                    family=family.name, rule="duplicate", says=says, series=written(family.series[0]), fix=fix
+                )
 
 
 def _sure(counter: Served, labels: Sequence[str], key: _Key, samples: Mapping[str, float]) -> float:

@@ -106,7 +106,7 @@ _MANY_SHAPES = {
         re.compile(r"v?\d+\.\d+\.\d+[-+.](?:\S*[-+.])?(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?:[-+.]\S*)?", re.I),
     ),
     IMAGE: (2, re.compile(r"\S+/\S+:\S*[-.+](?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}", re.I)),
-    "a schedule": (3, re.compile(r"(?:[\d*/,-]+ ){4}[\d*/,A-Za-z-]+")),
+    "a schedule": (2, re.compile(r"(?:[\d*/,-]+ ){4}[\d*/,A-Za-z-]+")),
     "a random part": (3, re.compile(rf"{_PART}(?=[0-9a-z]{{8,}}$){_MIXED}", re.IGNORECASE)),
     "a long random part": (2, re.compile(rf"{_PART}(?=[0-9a-z]{{12,}}$){_MIXED}", re.IGNORECASE)),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
@@ -125,7 +125,7 @@ _MANY_SHAPES = {
 Ports end at 65535."""
 
 _NUMBERS = re.compile(r"\d+")
-_NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}).*\d.*", re.IGNORECASE)
+_NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}|[a-z][-_]).*\d.*", re.IGNORECASE)
 # Not `.*[a-z].*…`: values may be long, and are matched in linear time.
 _SEPARATED = re.compile(r"(?=.*[a-z]).*[-_./]\d+", re.IGNORECASE)
 _FIXED = re.compile(
@@ -136,6 +136,11 @@ _FIXED = re.compile(
 )
 """A network card's address, as fixed as the card, and those that a program on this machine listens on. Ports from 32768
 on are those of who connects (ip_local_port_range)."""
+
+_OF_THREADS = re.compile(
+    r"(?:goroutine|thread|coroutine|fiber|task|pid|process|worker|conn(?:ection)?)\W?\d{3,}", re.IGNORECASE
+)
+"""What a language numbers as it makes it, and never the same again."""
 
 _MANY_NUMBERS = 5
 _SPREAD_NUMBERS = 4
@@ -220,6 +225,7 @@ def _numbered(values: Iterable[str]) -> tuple[str, str] | None:
     for some in alike.values():
         ends = sum(_SEPARATED.fullmatch(value) is not None for value in some)
         far = max(int(number) for value in some for number in _NUMBERS.findall(value)) >= _FAR
-        if ends >= _MANY_NUMBERS or (far and len(some) >= _SPREAD_NUMBERS):
+        made = len(some) > 1 and all(map(_OF_THREADS.fullmatch, some))
+        if ends >= _MANY_NUMBERS or (far and len(some) >= _SPREAD_NUMBERS) or made:
             return "one of many that differ in a number", some[0]
     return None

@@ -29,6 +29,9 @@ FIRST_S = 1e9
 _SPAN = re.compile(r"_(?:age|ago|uptime|lag|ttl|remaining|left|interval|timeout|backoff|staleness)(?:_\w+)?_seconds$")
 """The name of a time from one moment to another, which may well be longer than a year."""
 
+_OF_THE_PAST = re.compile(r"_(?:age|ago|uptime|lag|staleness|delay)(?:_\w+)?_seconds$")
+"""The name of a time since something, which is never below zero."""
+
 _SHARE = re.compile(r"(?:hits?|miss(?:es)?|success(?:ful)?|errors?|failures?|availability)_ratio$")
 """The end of the name of a part of a whole, which is never more than that."""
 
@@ -41,14 +44,21 @@ _BUILD = re.compile(r"_(?:build|version)_info$")
 _OF_BUILD = re.compile(r"version|revision|commit|branch|tag|build|date|sha|dirty|tree|modified", re.IGNORECASE)
 """Parts of the names of labels that say which build it is."""
 
+_NO_VERSION = frozenset({"", "unknown", "unset", "undefined", "none", "(unknown)", "n/a", "0.0.0"})
+"""What a program has for its version when its build does not set it."""
+
 _THINGS = re.compile(
     r"(?:pods|nodes|replicas|objects|connections|threads|workers|items|entries|secrets|files|keys|resources|clients"
     r"|leases|watchers|instances|members|shards|jobs|tasks|services|containers|endpoints|sessions|subscribers)$"
 )
 """The end of the name of what there are whole ones of only."""
 
+_PLURAL = re.compile(r"[a-z]{3}[^\Ws]s$")
+"""The end of a word for several things."""
+
 _MAY_BE_PARTS = re.compile(
-    r"ratio|average|avg|mean|median|rate\b|_rate|\bper\b|fraction|percent|estimat|weight|core|cpu|resource|load",
+    r"ratio|average|avg|mean|median|rate\b|_rate|\bper\b|fraction|percent|estimat|weight|core|cpu|resource|load|second|minute"
+    r"|hour|day|watt|volt|amp|credit|token|point|unit|degree|score|money|cost|price|dollar|euro",
     re.IGNORECASE,
 )
 """What a name or a help text says of a number that need not be whole, though it is one of things."""
@@ -212,6 +222,9 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         elif DURATION.search(name) and not (0 <= value <= LONGEST_S or (value >= FIRST_S and _PAST.search(name))):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
+        elif value < 0 and _OF_THE_PAST.search(name):
+            says = f"{value:.4g} s ago has not come yet"
+            yield says, example, "take both times from one clock, and 0 where the difference is negative"
         elif value >= FIRST_S and (_SPAN.search(name) or (name.endswith("_seconds") and _is_a_moment(name, value))):
             says = f"{value:.4g} s are more than thirty years: it is a time since 1970"
             yield says, example, "subtract it from the time now, or name it …_timestamp_seconds"
@@ -243,7 +256,14 @@ def _is_a_moment(name: str, value: float) -> bool:
 
 def _builds(family: Served) -> Iterator[tuple[str, str, str]]:
     """Yield a second build of one process: series that differ in nothing but which build it is."""
-    if not _BUILD.search(family.name) or len(family.series) < 2:
+    if not _BUILD.search(family.name):
+        return
+    for one in family.series:
+        said = {value.lower() for label, value in one.labels.items() if label in ("version", "revision", "commit")}
+        if said and said <= _NO_VERSION:
+            yield "it says no version", written(one), "set it when the program is built, as with -ldflags -X"
+            return
+    if len(family.series) < 2:
         return
     first, *others = family.series
     for other in others:
@@ -259,7 +279,10 @@ def _builds(family: Served) -> Iterator[tuple[str, str, str]]:
 def _is_a_number_of(family: Served) -> bool:
     """Return whether a help text says that there are whole ones of what a gauge counts."""
     text = family.family.help
-    return bool(COUNTS.match(text)) and unit_in(family.name) is None and not _MAY_BE_PARTS.search(family.name + text)
+    thing = family.name.rpartition("_")[2]
+    things = re.match(rf"(?:the |all )?{re.escape(thing)}\b", text, re.IGNORECASE) if _PLURAL.search(thing) else None
+    says = COUNTS.match(text) or things
+    return bool(says) and unit_in(family.name) is None and not _MAY_BE_PARTS.search(family.name + text)
 
 
 def _is_yes_or_no(family: Served) -> bool:
