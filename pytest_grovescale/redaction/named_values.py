@@ -187,6 +187,8 @@ _DEEPEST = 200
 """Maximum number of characters before a name that are inspected."""
 _PASSWORD = re.compile(r"pass(?:w|p|c)|pwd", re.IGNORECASE)
 _PROSE = re.compile(r"[a-z]+[,.]?(?=\s|$)", re.MULTILINE)
+_OF_OBJECTS = re.compile(r"\b(?:secrets?|configmaps?|objects?|resources?|volumes?)\Z", re.IGNORECASE)
+"""Words before the name of an object in quotes."""
 _REFERENCE = re.compile(r"\$\([\w.-]+\)|\$\{[\w.:-]+\}|\{\{[^{}\n]*\}\}|<[^<>\n]*>(?!\w)")
 """Reference to a value: another name, or a template's placeholder."""
 _STOP = words(
@@ -290,10 +292,13 @@ def _unquoted(found: str, match: re.Match[str], secrecy: str, start: int) -> tup
         rest = re.compile(r"[^\n]*?(?=[ \t]+\#[ \t]|[ \t]*$)", re.MULTILINE).match(found, start)
         assert rest is not None  # the value is on this line
         return start, max(rest.end(), value.end()), REDACTED
-    before = begin.rstrip(" \t")
-    prose = _PROSE.match(found, start) if before != begin and (before[-1:].isalpha() or before[-1:] == ":") else None
-    if prose and (not _PASSWORD.search(match["name"]) or prose[0] in _STOP):
-        # ``failed to fetch the token: context deadline exceeded``, ``operator.yaml:14: metrics.token: is …``
+    words = begin.removesuffix(match["close"])
+    before = words.rstrip(" \t")
+    prose = _PROSE.match(found, start) if before != words and (before[-1:].isalpha() or before[-1:] == ":") else None
+    object_name = words != begin and _OF_OBJECTS.search(before) is not None
+    if prose and (object_name or not _PASSWORD.search(match["name"]) or prose[0] in _STOP):
+        # ``failed to fetch the token: context deadline exceeded``, ``operator.yaml:14: metrics.token: is …``,
+        # ``on secrets "web-token": the object has been modified``.
         return None
     return start, value.end(), REDACTED
 

@@ -278,9 +278,10 @@ class Scale:
         """Annotate one object of each kind, one after another: what else does a change of one object wake?
 
         A phase of its own, while the workload is deployed and the operator idle; about a second for each kind of the
-        workload's objects and of those made for it. Triggers of all objects at once cannot show it, since a queue holds
-        each key once. An operator that reconciles half of its objects for one of them, or writes, is a finding
-        (`reconcile-amplification`, `noop-work`). Raises UsageError without an operator, or a workload.
+        workload's objects and of those made for it, and for a simulated node where the operator watches nodes. Triggers
+        of all objects at once cannot show it, since a queue holds each key once. An operator that reconciles half of
+        its objects for one of them, or writes, is a finding (`reconcile-amplification`, `noop-work`). Raises UsageError
+        without an operator, or a workload.
         """
         touch_each_kind(self._test, self._test.phase_name(name), timeout=timeout)
 

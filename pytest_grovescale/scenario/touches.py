@@ -3,6 +3,8 @@
 A trigger of all objects at once hides which of them wakes which: a queue holds each key once, however many events asked
 for it. So one object of each kind, of the workload and of what was made for it, gets an annotation, one after another,
 each once the operator is done with the one before. The findings' rules relate what it does then to that one object.
+
+Where the operator watches nodes, so does a simulated one: a kubelet writes the status of each node every few minutes.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..analysis.recording_index import Contents
 from ..analysis.result import OPERATOR
+from ..cluster import nodes
 from ..errors import UsageError
 from ..kube.errors import ApiError, NotFound
 from ..kube.resources import Resource
 from ..recording.records import TOUCH
+from .disruption import NODES
 from .quiescence import cpu_ns, until_done, until_rest
 from .running_phase import RunningPhase
 
@@ -47,7 +51,8 @@ def touch_each_kind(test: RunningTest, name: str, *, timeout: str | float) -> No
         )
     if test.profiled or (test.runs is not None and not test.runs.touches):
         return
-    chosen = list(_one_of_each(test.analysis().contents(), test))
+    contents = test.analysis().contents()
+    chosen = [*_one_of_each(contents, test), *test.portal.run(_node(contents, test))]
     if not chosen:
         raise UsageError(
             "scale.touch_each_kind() finds no object of the workload", next_step="Call it while a workload is deployed."
@@ -65,6 +70,15 @@ def touch_each_kind(test: RunningTest, name: str, *, timeout: str | float) -> No
                 until_rest(operator, test.idle_cores, limit_s=_TOUCH_S, over_s=_CALM_S, wait=phase.pass_time)
             test.recorder.scrape(OPERATOR)
             test.recorder.mark(TOUCH, state="end", detail=where)
+
+
+async def _node(contents: Contents, test: RunningTest) -> list[_Chosen]:
+    """Return a simulated node, where the operator watches nodes and not one by its name."""
+    user = contents.opened.identities.get(OPERATOR, "")
+    if not any(one.verb == "watch" and one.resource == "nodes" and one.user == user for one in contents.requests):
+        return []
+    listing = await test.client.list(NODES, label_selector=nodes.selector(test.cluster.name))
+    return [_Chosen("nodes", "", node["metadata"]["name"]) for node in listing.items[:1]]
 
 
 async def _touch(test: RunningTest, resource: Resource, one: _Chosen, value: str) -> bool:

@@ -76,6 +76,9 @@ _CPU_MS = 5.0
 _OF_CHILDREN, _OF_CHILDREN_NS = 0.2, 200_000_000
 """Share of the operator's CPU time, and time, ns, of processes that it starts, from which on they are worth a note."""
 
+_AGAIN = 3
+"""Reconciles of each object in the second of a touch that are no more of the touch."""
+
 _WRITES_FOR_EACH = 2
 """Writes of one object for each of the workload's from which on it is written for each of them."""
 
@@ -145,11 +148,14 @@ def _woken(seen: Observed) -> Iterator[Finding]:
 def _woken_by_one(seen: Observed) -> Iterator[Finding]:
     """Yield the touched object that woke the most objects which have nothing to do with it."""
     worst: tuple[bool, int, Finding] | None = None
+    loops = any(span.triggers and triggered_itself(seen, span) is not None for span in seen.spans)
     for touch in seen.touches:
         family = {life.uid for life in seen.family(touch.life)}
         for what, resources, count, done, timers in [*_reconciled(seen, touch), *_requested(seen, touch)]:
             there = [life for resource in resources for life in seen.lives[resource] if life.exists(touch.start)]
             own = sum(life.uid in family for life in there)
+            if loops and count > _AGAIN * len(there):
+                continue  # what each object asks for again and again, `noop_work` reports
             few = len(there) < _MANY or own > len(there) / 2 or count < max(_WOKEN, _OF_ALL * len(there))
             if few or count <= _OF_TOUCHED * own or (worst and (not timers, count) <= worst[:2]):
                 continue
@@ -158,7 +164,12 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
                 severity="note" if timers else "waste",
                 about=About(aspect=Aspect.AMOUNT, times=[(touch.start, touch.end)]),
                 text=f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
-                f" are {len(there):,} such objects, and it has to do with {own:,} of them",
+                f" are {len(there):,} such objects, "
+                + (
+                    f"and it has to do with {own:,} of them"
+                    if touch.life.events
+                    else "which each change of such an object wakes: a kubelet writes its node every few minutes"
+                ),
                 evidence=(
                     f"{touch.life.name}, while nothing else changed",
                     *(["they end with RequeueAfter: timers that all ran out just then would look the same"] * timers),

@@ -10,8 +10,9 @@ No false alarm: only kinds whose status the operator itself writes, while they a
 returns counts where neither the object's generation nor anything else of its metadata changed since it had it before,
 nor the spec of anything below it, no pod there ceased to be Ready or went, only the operator wrote it, and the test no
 object of another kind, but those that came with it; on three objects and a tenth of the kind, or three times on one. A
-time of transition counts in changes of no condition's status or type, five of them on three objects. A condition that
-never comes is a note, of all of the test's own objects of a kind, in a test whose phases pass without it.
+time of transition counts in changes of no condition's status or type, five of them on three objects. A message counts
+where it changed three times, alone, after triggers and touches that change nothing, or in idle windows. A condition
+that never comes is a note, of all of the test's own objects of a kind, in a test whose phases pass without it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _WANTED = frozenset(
     map(condition, ("Ready", "Available", "Accepted", "Bound", "Established", "Healthy", "Programmed", "Synced"))
 )
 """Conditions that are True of an object that is as it should be."""
+_MESSAGE = f"{_LIST}[].message"
 _MOVED = f"{_LIST}[].lastTransitionTime"
 _TRANSITION = frozenset({_LIST, f"{_LIST}[]", f"{_LIST}[].status", f"{_LIST}[].type", "status"})
 _FOLLOWS_NS = 500_000_000
@@ -53,6 +55,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         lives = [life for life in seen.lives[resource] if len(life.events) > _OBJECTS - 1 and life.own_updates]
         yield from _flapping(seen, resource, lives)
         yield from _moved(seen, resource, lives)
+        yield from _reworded(seen, resource)
         yield from _falling(seen, resource, lives)
         yield from _never_true(seen, resource)
 
@@ -267,5 +270,30 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
             text=f"{_MOVED} of {len(moved):,} {resource} moved {moved.total():,} times although no condition's status"
             " changed: it is the time of the write, not of a transition",
             evidence=(f"{moved.most_common(1)[0][0]}: {moved.most_common(1)[0][1]:,} times",),
+            check="noop_writes(max=0)",
+        )
+
+
+def _reworded(seen: Observed, resource: str) -> Iterator[Finding]:
+    """Yield that messages change by themselves: while there is nothing to do, and nothing else with them."""
+    times = seen.nothing_to_do
+    found = [
+        life
+        for life, events in seen.kinds[resource].changed(_MESSAGE)
+        for event in events
+        if event.difference is not None
+        and event.difference.paths == [_MESSAGE]
+        and any(start <= event.at < end for start, end in times)
+        and life.own_updates
+    ]
+    if len(found) >= _OBJECTS:
+        number = len({life.key for life in found})
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=_status_writes(seen, found)),
+            text=f"{_MESSAGE} of {number_of(number, resource)} changed {len(found):,} times, and nothing with it, while"
+            " there was nothing to do: it says what changes by itself, as a time, or another error each time",
+            evidence=(shown(found[0].object),),
             check="noop_writes(max=0)",
         )

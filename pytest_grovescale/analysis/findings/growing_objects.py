@@ -25,11 +25,10 @@ from statistics import median
 from typing import NamedTuple
 
 from ...recording.records import ObjectSeen
-from ..api_requests import triggers_of
 from ..result import Finding
 from .evidence import Life, changed_paths, number_of, shown
 from .grouping import About, Aspect, Found
-from .observed import QUIET_NS, Observed
+from .observed import Observed
 
 ID = "growing-objects"
 
@@ -62,7 +61,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind with a field that grows with each write."""
     yield from _of_all_objects(seen)
     yield from _histories(seen)
-    times = _nothing_to_do(seen)
+    times = seen.nothing_to_do
     changed = {life for time in times for life in seen.changed_in(*time)}
     for resource, lives in sorted(seen.lives.items()):
         by_path: dict[str, list[_Growth]] = defaultdict(list)
@@ -165,16 +164,6 @@ def _is_more_than_a_number(event: ObjectSeen) -> bool:
 
 def _is_enough(found: Sequence[_Growth]) -> bool:
     return len(found) >= _OBJECTS or max(one.for_nothing for one in found) >= _FOR_NOTHING
-
-
-def _nothing_to_do(seen: Observed) -> list[tuple[int, int]]:
-    times = [(touch.start, touch.end) for touch in seen.touches]
-    times += [(window.start, window.end) for window in seen.idle_windows]
-    for span in seen.spans:
-        triggers = triggers_of(seen.contents, span.recorded)
-        if triggers and seen.still(triggers[0][0], QUIET_NS / 1e9):
-            times.append((triggers[0][0], span.end))
-    return times
 
 
 def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:

@@ -92,9 +92,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
     target, after = seen.target, seen.settled_scrape
     for_each = dict(one_for_each.findings(seen))
     yield from for_each.values()
+    of_process: list[Finding] = []
     if seen.settled and target is not None and after is not None:
         yield from _series(seen, target, after)
-        yield from _process(seen, target, after, said=for_each.keys())
+        of_process = list(_process(seen, target, after, said=for_each.keys()))
+        yield from of_process
+    if not for_each and not of_process:
+        yield from (one for _, one in one_for_each.left_by_reconciles(seen))
+    if seen.settled and target is not None and after is not None:
         yield from _heap(seen, target, after)
     yield from _grown_by_changes(seen)
     if seen.settled:

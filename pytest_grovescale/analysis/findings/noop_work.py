@@ -137,7 +137,8 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
 
 
 def _touched(seen: Observed) -> Iterator[Finding]:
-    """Yield the touched object for which the operator wrote most often without changing anything."""
+    """Yield the touched object for which the operator wrote most often without changing anything, or made others."""
+    yield from _made_for_touches(seen)
     worst: tuple[int, str, Counter[str], list[Sent]] | None = None
     for touch in seen.touches:
         sent = seen.requests_in(touch.start, touch.end)
@@ -159,6 +160,39 @@ def _touched(seen: Observed) -> Iterator[Finding]:
         text=f"a change of an annotation of one of the {resource} made the operator write {total:,}"
         f" time{'s' * (total != 1)} without changing anything: {_most(wrote)}",
     )
+
+
+def _made_for_touches(seen: Observed) -> Iterator[Finding]:
+    """Yield that the operator made objects for a touch, and none went that they could replace."""
+    made: Counter[tuple[str, str]] = Counter()
+    sent: list[Sent] = []
+    for touch in seen.touches:
+        for one in seen.requests_in(touch.start, touch.end):
+            if one.verb != "create" or not _stays(seen, one, touch) or _goes(seen, one.resource, touch):
+                continue
+            made[touch.life.resource, one.resource] += 1
+            sent.append(one)
+    if made:
+        (touched, resource), number = made.most_common(1)[0]
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.AMOUNT, requests=sent),
+            text=f"a change of an annotation of one of the {touched} made the operator create {number:,} {resource},"
+            " while none went",
+        )
+
+
+def _stays(seen: Observed, one: Sent, touch: Touch) -> bool:
+    """Return whether what a request made begins within a touch, and is there at its end."""
+    lives = seen.of_name.get((one.resource, one.object), ())
+    return any(touch.start <= life.begun < touch.end and life.stays(touch.end) for life in lives)
+
+
+def _goes(seen: Observed, resource: str, touch: Touch) -> bool:
+    """Return whether an object of a kind went within a touch, for which another one may have been made."""
+    times = ((life.marked_at, life.gone_at) for life in seen.lives.get(resource, ()))
+    return any(touch.start <= at < touch.end for both in times for at in both if at is not None)
 
 
 def _anyway(seen: Observed, kinds: Iterable[str], time: Span | Touch) -> Counter[str]:

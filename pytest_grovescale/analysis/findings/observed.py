@@ -365,6 +365,17 @@ class Observed(ObservedObjects):
         return found
 
     @functools.cached_property
+    def nothing_to_do(self) -> list[tuple[int, int]]:
+        """The times after triggers and touches that change nothing, where all was still before, and idle windows."""
+        times = [(touch.start, touch.end) for touch in self.touches]
+        times += [(window.start, window.end) for window in self.idle_windows]
+        for span in self.spans:
+            triggers = triggers_of(self.contents, span.recorded)
+            if triggers and self.still(triggers[0][0], QUIET_NS / 1e9):
+                times.append((triggers[0][0], span.end))
+        return times
+
+    @functools.cached_property
     def idle_windows(self) -> list[Window]:
         """Times of at least `LEAST_IDLE_S` in which nothing changed but by the operator, the longest first.
 

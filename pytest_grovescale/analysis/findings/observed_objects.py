@@ -191,6 +191,8 @@ class ObservedObjects(ObservedRequests):
             namespace, _, name = where.partition("/")
             touched = self.of_name.get((resource, (namespace, name)), ())
             life = next((life for life in touched if life.exists(begin.at)), None)
+            if resource not in self.lives:
+                life = _unwatched(resource, (namespace, name), begin.at)
             if life is not None and any(one.object == (namespace, name) for one in self.by_harness(begin.at, end.at)):
                 found.append(Touch(life, begin.at, end.at))
         return found
@@ -318,3 +320,24 @@ def _to_each(writes: Sequence[Sent], in_turn: Sequence[Sequence[ObjectSeen]]) ->
         yield rest[:end]
         rest = rest[end:]
     yield rest
+
+
+def _unwatched(resource: str, object_id: ObjectId, at: int) -> Life:
+    """Return an object of a kind that the recorder does not watch, as a node: nothing but its name is known."""
+    return Life(
+        resource=resource,
+        object=object_id,
+        uid=f"{resource}/{object_id[1]}",
+        events=(),
+        complete=False,
+        begun=at,
+        gone_at=None,
+        marked_at=None,
+        owner=None,
+        owners=(),
+        writes=(),
+        updates=0,
+        own_updates=0,
+        made_by_operator=False,
+        deleted_at=None,
+    )

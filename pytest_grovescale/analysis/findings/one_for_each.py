@@ -1,9 +1,11 @@
-"""What the operator holds of for each object: a goroutine, a thread; by a line through all counts of a run.
+"""What the operator holds of for each object or each reconcile: a goroutine, a thread; by a line through all counts.
 
 What starts with the first object (informers, their connections) comes once and would hide what comes with each: so the
 line begins at the first object, wherever it begins. It has to fit at three numbers of objects, or more; where a
 deployment was over too soon for that, goroutines count that are there at each rest with all objects, and stay or go,
-while the operator opened no watch of another kind. `initial_state` yields what is found.
+while the operator opened no watch of another kind. What each reconcile leaves goes on where no object comes: it is
+looked for in each process of the operator, also where the test restarts it, by a line over its reconciles that fits
+better, in four times with reconciles or more, in none of which the count fell. `initial_state` yields what is found.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from statistics import median
+from itertools import accumulate, pairwise
+from statistics import correlation, median
 from typing import NamedTuple
 
 from ...recording.records import STACKS_LEFT
@@ -33,6 +35,12 @@ _ROOM, _FAR = 3.0, 0.1
 _LEVELS, _APART, _SPREAD = 3, 0.05, 0.4
 """Numbers of objects at which it was counted, how far these are apart, and first and last, as a share of all."""
 _STAYED = 0.9
+
+_STEP, _TIMES = 5, 4
+"""Reconciles between two scrapes, and times with so many, that a line over reconciles takes."""
+_LEAST_LEFT = 0.1
+"""What each reconcile leaves, at least."""
+_FITS_RECONCILES = 0.98
 
 _GOROUTINES, _THREADS = "goroutines", "threads"
 _SERIES = "go_goroutines"
@@ -115,6 +123,61 @@ def findings(seen: Observed) -> Iterator[tuple[str, Finding]]:
             ),
         )
         yield counted.what, one
+
+
+def left_by_reconciles(seen: Observed) -> Iterator[tuple[str, Finding]]:
+    """Yield what each reconcile of one process leaves behind, by its scrapes: goroutines, threads."""
+    if (target := seen.target) is None:
+        return
+    ends = [*(begin for begin, _ in seen.absences), seen.end]
+    for what, series in ((_GOROUTINES, _SERIES), (_THREADS, "process_threads"), ("open files", "process_open_fds")):
+        values = list(target.values(series))
+        lines = []
+        for begin, end in pairwise([seen.begin - 1, *ends]):
+            scrapes = [
+                scrape
+                for scrape, (one, value) in enumerate(zip(target.moments, values, strict=True))
+                if begin < one.at <= end and value is not None
+            ]
+            line = _over_reconciles(seen, scrapes, [values[scrape] or 0.0 for scrape in scrapes])
+            if line is not None:
+                lines.append((line, scrapes))
+        if lines:
+            (each, reconciles, first, last), scrapes = max(lines, key=lambda one: one[0][1])
+            yield (
+                what,
+                Found(
+                    id="initial-state",
+                    severity="defect",
+                    about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
+                    text=f"reconciles leave {what} behind: {first:,.0f} grew to {last:,.0f} with {reconciles:,}"
+                    f" reconciles of one process, {each:.2g} with each, and never fell",
+                    evidence=(f"{series}, {len(scrapes):,} times",),
+                ),
+            )
+
+
+def _over_reconciles(
+    seen: Observed, scrapes: Sequence[int], counts: Sequence[float]
+) -> tuple[float, int, float, float] | None:
+    """Return (slope, reconciles, first count, last) of a line through counts over reconciles; None where none fits."""
+    if len(scrapes) < _LEVELS:
+        return None
+    steps = [sum(seen.reconciles_between(one, other, _any).values()) for one, other in pairwise(scrapes)]
+    done = list(accumulate(steps, initial=0))
+    grown = counts[-1] - counts[0]
+    busy = [after - before for step, before, after in zip(steps, counts, counts[1:], strict=False) if step >= _STEP]
+    if len(busy) < _TIMES or grown < _ANY_POOL or min(busy) <= 0 or grown < _LEAST_LEFT * done[-1]:
+        return None
+    fall = max(before - after for before, after in pairwise(counts))
+    fits = correlation(done, counts) ** 2
+    if fits < _FITS_RECONCILES or fall > _ROOM:
+        return None
+    return grown / done[-1], done[-1], counts[0], counts[-1]
+
+
+def _any(_: str) -> bool:
+    return True
 
 
 def _counted(seen: Observed) -> Iterator[_Counted]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from ...recording.records import ObjectSeen
 from ..api_requests import SYSTEM_ACCOUNTS
 from ..result import Finding
 from .evidence import Life, Sent, form, is_builtin, number_of, shown
@@ -38,6 +39,8 @@ _SHARE = 0.25
 _WANTED = ("metadata.", "spec.")
 _CONTENTS = ("spec", "data")
 _OF_HARNESS = "metadata.annotations.grovescale.io/"
+_LATE_NS = 300_000_000
+"""How much later than a write, or by the clocks before it, a watch may show it."""
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _REPLICAS = "spec.replicas"
 _ALL = "metadata.annotations"
@@ -98,15 +101,8 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
         for life in seen.lives[resource]:
             if (resource, life.object) not in applied or not life.own_updates:
                 continue
-            specs = [
-                path
-                for event in life.between(seen.begin, seen.end)
-                if event.difference is not None
-                for path in event.difference.paths[:1]
-                if path.startswith(_CONTENTS)
-            ]
-            # What others wrote may be those.
-            if len(specs) > life.updates - life.own_updates:
+            specs = {path for event in life.events[1:] for path in _wanted(event) if _alone(seen, life, event)}
+            if specs:
                 objects += 1
                 changed.update(specs)
         # Of its own kinds an operator may set what was left out.
@@ -120,6 +116,23 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
                 " its user's, who applies it again from where it is kept",
                 check="noop_writes(max=0)",
             )
+
+
+def _wanted(event: ObjectSeen) -> list[str]:
+    """Return the paths of a spec, or of data, that an event changed."""
+    if event.difference is None:
+        return []
+    return [path for path in event.difference.paths if path.startswith(_CONTENTS)]
+
+
+def _alone(seen: Observed, life: Life, event: ObjectSeen) -> bool:
+    """Return whether it is the operator's write that an event shows: no one else wrote the object just then."""
+    writers = {
+        one.user
+        for one in life.writes
+        if not one.subresource and not one.created and one.received - _LATE_NS <= event.at <= one.completed + _LATE_NS
+    }
+    return writers == {seen.operator}
 
 
 def _deleted_of_others(seen: Observed) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation, pods
 from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, N, found, ids, made, poll, scrape, seen, settled
-from .test_findings_objects import CLIQUES, DELETION, clique, gone, idle_cpu, shown, written
+from .test_findings_objects import CLIQUES, DELETION, clique, gone, idle_cpu, shown, touched, written
 
 CONFIGMAPS = WatchSpec(resource="configmaps", path="/api/v1/namespaces/t/configmaps")
 
@@ -272,6 +272,22 @@ def test_a_time_of_transition_without_one(paths: list[str], wrong: bool) -> None
             written(sim, f"c-{number}", 600 + 400 * step, "content", paths=fields)
     gone(sim)
     assert ids(sim) == ({"conditions"} if wrong else set())
+
+
+@pytest.mark.parametrize(
+    ("paths", "ms", "wrong"),
+    [(["message"], DEPLOYED + 5300, True), (["message", "reason"], DEPLOYED + 5300, False), (["message"], 400, False)],
+)
+def test_a_message_that_changes_by_itself(paths: list[str], ms: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200, owner="uid-other")
+    touched(sim, "c", DEPLOYED + 5000)
+    for step in range(3):
+        fields = [f"status.conditions[].{path}" for path in paths]
+        written(sim, "c", ms + 100 * step, "content", paths=fields)
+    gone(sim)
+    said = [one for one in found(sim) if "changes by itself" in one.text]
+    assert bool(said) is wrong
 
 
 @pytest.mark.parametrize(

@@ -797,6 +797,34 @@ def test_an_object_that_wakes_others_which_have_nothing_to_do_with_it(
         assert f"{woken} reconciles of clique; there are 20" in amplified[0].text
 
 
+def test_a_node_that_wakes_all_objects() -> None:
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    sim.add(rec.Mark(at=sim.at(DEPLOYED + 5000), label=rec.TOUCH, state="begin", detail="nodes /node-0"))
+    sim.request(DEPLOYED + 5005, user="harness", verb="patch", resource="nodes", name="node-0")
+    sim.add(rec.Mark(at=sim.at(DEPLOYED + 5800), label=rec.TOUCH, state="end", detail="nodes /node-0"))
+    series = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    sim.scrape(DEPLOYED + 4900, {series: 40})
+    sim.scrape(DEPLOYED + 5700, {series: 60})
+    gone(sim)
+    assert [one.text for one in found(sim) if "one of the nodes" in one.text]
+
+
+@pytest.mark.parametrize(("named", "wrong"), [("new", True), ("c-1", False)])
+def test_objects_that_are_made_for_a_touched_one(named: str, wrong: bool) -> None:
+    """One in place of another is none."""
+    sim = settled()
+    for number in range(3):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    if not wrong:
+        shown(sim, named, DEPLOYED + 5100, "deleted")
+    clique(sim, "new", DEPLOYED + 5150, owner="uid-c-0")
+    gone(sim)
+    assert bool([one for one in found(sim) if "the operator create" in one.text]) is wrong
+
+
 @pytest.mark.parametrize(("asked", "wrong"), [(1, False), (20, True)])
 def test_nor_may_it_have_them_read_one_by_one(asked: int, wrong: bool) -> None:
     sim = settled()

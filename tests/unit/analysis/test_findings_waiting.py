@@ -351,3 +351,31 @@ def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, nam
     texts = [one.text for one in found(sim) if "of its client" in one.text]
     assert len(texts) == named
     assert all("at 41.7 a second" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("left", "wrong"),
+    [
+        (lambda reconciles: 60 + reconciles, True),
+        (lambda reconciles: 60 + 0.3 * reconciles, True),
+        # Informers that start at once, a pool that fills, what ends again, and too few.
+        (lambda reconciles: 60 + 90 * (reconciles > 0), False),
+        (lambda reconciles: 60 + min(reconciles, 60), False),
+        (lambda reconciles: 60 + reconciles % 80, False),
+        (lambda reconciles: 60 + 0.05 * reconciles, False),
+    ],
+)
+def test_what_each_reconcile_of_one_process_leaves_behind(left: Callable[[int], float], wrong: bool) -> None:
+    """The test restarts the operator before it deletes the workload, so that the last count tells of few reconciles."""
+    sim = settled()
+    clique(sim, "c-0", 200)
+    total = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    for number in range(9):
+        reconciles = 30 * number
+        sim.scrape(150 + 250 * number, {total: reconciles, "go_goroutines": left(reconciles)})
+    for ms, state in ((2500, "begin"), (2600, "end")):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    sim.scrape(DELETED + 895, {total: 5, "go_goroutines": 65.0}, edge=rec.SETTLED)
+    gone(sim)
+    behind = [one for one in found(sim) if "leave goroutines behind" in one.text]
+    assert bool(behind) is wrong, behind
