@@ -150,8 +150,14 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
     worst: tuple[bool, int, Finding] | None = None
     loops = any(span.triggers and triggered_itself(seen, span) is not None for span in seen.spans)
     for touch in seen.touches:
-        family = {life.uid for life in seen.family(touch.life)}
-        for what, resources, count, done, timers in [*_reconciled(seen, touch), *_requested(seen, touch)]:
+        relatives = seen.family(touch.life)
+        family = {life.uid for life in relatives}
+        # What changes of its own children, as in a rollout, wakes it again.
+        again = sum(len(life.between(touch.start, touch.end)) for life in relatives)
+        reconciled = [
+            (what, kinds, count - again, done, timers) for what, kinds, count, done, timers in _reconciled(seen, touch)
+        ]
+        for what, resources, count, done, timers in [*reconciled, *_requested(seen, touch)]:
             there = [life for resource in resources for life in seen.lives[resource] if life.exists(touch.start)]
             own = sum(life.uid in family for life in there)
             if loops and count > _AGAIN * len(there):
@@ -167,7 +173,7 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
                 f" are {len(there):,} such objects, "
                 + (
                     f"and it has to do with {own:,} of them"
-                    if touch.life.events
+                    if touch.life.uid in seen.known
                     else "which each change of such an object wakes: a kubelet writes its node every few minutes"
                 ),
                 evidence=(

@@ -234,6 +234,13 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
         for path, numbers in fields.items()
         if _is_right(numbers, one) and max(count for _, count, _ in numbers) >= _FEW_OWNERS
     }
+    # What most owners had otherwise at another rest is no figure of theirs.
+    by_chance = {
+        (one.owners, one.kind, path)
+        for one, fields in at_rest
+        for path, numbers in fields.items()
+        if len(numbers) >= _LEAST and sum(count == number for _, count, number in numbers) <= len(numbers) / 2
+    }
     reported: set[str] = set()
     for one, fields in at_rest:
         # Of several in a spec one says how many there are to be; another is the same number by chance.
@@ -251,6 +258,7 @@ def _wrong_numbers(seen: Observed, found: Sequence[_Family]) -> Iterator[Finding
             named = path.startswith("status.") and path.removeprefix("status.").lower() == one.kind.partition(".")[0]
             named = named and len(numbers) >= _FEW_OWNERS
             usual = len(numbers) >= _LEAST and len(right) >= _MOST * len(numbers)
+            usual = usual and (one.owners, one.kind, path) not in by_chance
             # Where each has as many as all others, as one Role, that is no figure of any field.
             fixed = set(right) if len(set(right)) == 1 and not named and path not in right_once else set()
             wrong = [

@@ -138,6 +138,7 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
 
 def _touched(seen: Observed) -> Iterator[Finding]:
     """Yield the touched object for which the operator wrote most often without changing anything, or made others."""
+    yield from _replaced_for_touches(seen)
     yield from _made_for_touches(seen)
     worst: tuple[int, str, Counter[str], list[Sent]] | None = None
     for touch in seen.touches:
@@ -160,6 +161,35 @@ def _touched(seen: Observed) -> Iterator[Finding]:
         text=f"a change of an annotation of one of the {resource} made the operator write {total:,}"
         f" time{'s' * (total != 1)} without changing anything: {_most(wrote)}",
     )
+
+
+def _replaced_for_touches(seen: Observed) -> Iterator[Finding]:
+    """Yield the touched object for which most pods were replaced: no annotation of it is part of them."""
+    worst: tuple[int, Touch] | None = None
+    pods = seen.lives.get("pods", ()) if seen.log_whole else ()
+    for touch, after in zip(seen.touches, [*seen.touches[1:], None], strict=False):
+        end = after.start if after is not None else touch.end
+        came = sum(touch.start <= pod.begun < end for pod in pods)
+        by_test = {one.object for one in seen.by_harness(touch.start, end) if one.verb == "delete"}
+        went = sum(
+            pod.marked_at is not None and touch.start <= pod.marked_at < end and pod.object not in by_test
+            for pod in (pods if came else ())
+        )
+        if min(came, went) > (worst[0] if worst is not None else 0):
+            worst = min(came, went), touch
+    if worst is not None:
+        number, touch = worst
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(
+                aspect=Aspect.ACTION,
+                requests=[one for one in seen.requests_in(touch.start, touch.end) if one.verb in OBJECT_WRITES],
+            ),
+            text=f"a change of an annotation of one of the {touch.life.resource} had {number:,}"
+            f" pod{'s' * (number != 1)} replaced",
+            evidence=(touch.life.name,),
+        )
 
 
 def _made_for_touches(seen: Observed) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ import functools
 import itertools
 import statistics
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
 from ...recording.records import SETTLED
@@ -48,6 +48,8 @@ SEEN_GONE_NS = 1_000_000_000
 _LEAST_STEADY, _LEAST_GAP_NS, _STEADY = 100, 10_000_000, (0.8, 1.5)
 """Requests at a steady rate, the least distance between two of them, and what three of five have of the median."""
 
+_OF_A_KIND, _KINDS, _SEVERAL = 15, 2, 2.0
+"""Requests for one kind, kinds with one rate, and busy workers, from which on each kind may have a limit of its own."""
 _UNDER_WAY = 0.5
 """Requests under way on average from which on it is their answers that give the rate."""
 
@@ -201,7 +203,7 @@ class Observed(ObservedObjects):
     def reached(span: Span) -> int:
         """Return when the last milestone of a phase was reached; its end, where one was not."""
         met = [one.observed_s for one in span.phase.milestones if one.met and one.observed_s is not None]
-        return span.start + round(max(met) * 1e9) if len(met) == len(span.phase.milestones) else span.end
+        return span.start + round(max(met) * 1e9) if met and len(met) == len(span.phase.milestones) else span.end
 
     @functools.cached_property
     def repeated_at_quiet(self) -> frozenset[tuple[str, ObjectId]]:
@@ -315,6 +317,31 @@ class Observed(ObservedObjects):
 
     def _steady_rate(self, span: Span) -> float | None:
         sent = sorted(self.requests_in(span.start, span.end), key=lambda one: one.received)
+        return self._rate_of_all(span, sent) or self._rate_of_each_kind(span, sent)
+
+    def _rate_of_each_kind(self, span: Span, sent: Sequence[Sent]) -> float | None:
+        """Return the rate at which requests for each kind come: controller-runtime's client has a limit for each.
+
+        Of a single worker, its own pause would look the same: several have to be busy.
+        """
+        if not any((row.busy_workers or 0.0) >= _SEVERAL for row in span.phase.workers):
+            return None
+        rates = []
+        for kind in {one.resource for one in sent}:
+            those = [one for one in sent if one.resource == kind]
+            gaps = [after.received - before.received for before, after in itertools.pairwise(those)]
+            if len(gaps) < _OF_A_KIND or sum(gaps) < (self.reached(span) - span.start) / 2:
+                continue
+            # What a limit lets through at first comes at once: not the shortest fifth.
+            middle, (_, least, _, most) = statistics.median(gaps), statistics.quantiles(gaps, n=5)
+            if middle < _LEAST_GAP_NS or least < _STEADY[0] * middle or most > _STEADY[1] * middle:
+                continue
+            if len({one.object for one in those}) > len(those) / 2 and self.under_way(span) < _UNDER_WAY:
+                rates.append(1e9 / middle)
+        alike = len(rates) >= _KINDS and min(rates) >= _STEADY[0] * max(rates)
+        return max(rates) if alike else None
+
+    def _rate_of_all(self, span: Span, sent: Sequence[Sent]) -> float | None:
         if len(sent) < _LEAST_STEADY or not span.phase.milestones:
             return None
         gaps = [after.received - before.received for before, after in itertools.pairwise(sent)]
@@ -388,6 +415,8 @@ class Observed(ObservedObjects):
         for span in self.spans:
             if WINDOW.fullmatch(span.phase.name) or not all(one.met for one in span.phase.milestones):
                 continue
+            if self.rate_limited(span):
+                continue  # it works off what it was asked for before
             # Before the last milestone there is work to do, if others write or not; the first second may hold what the
             # phase before has left to be done.
             met = [milestone.observed_s or 0.0 for milestone in span.phase.milestones]

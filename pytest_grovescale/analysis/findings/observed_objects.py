@@ -324,11 +324,13 @@ def _to_each(writes: Sequence[Sent], in_turn: Sequence[Sequence[ObjectSeen]]) ->
 
 def _unwatched(resource: str, object_id: ObjectId, at: int) -> Life:
     """Return an object of a kind that the recorder does not watch, as a node: nothing but its name is known."""
+    namespace, name = object_id
+    uid = f"{resource}/{name}"
     return Life(
         resource=resource,
         object=object_id,
-        uid=f"{resource}/{object_id[1]}",
-        events=(),
+        uid=uid,
+        events=(ObjectSeen(at=at, watch="", change="added", name=name, namespace=namespace, uid=uid),),
         complete=False,
         begun=at,
         gone_at=None,

@@ -328,14 +328,18 @@ def _deletions(seen: Observed) -> Iterator[Finding]:
             evidence=(f"{resource} {name[0]}/{name[1]}: {asked[twice[0]]} delete requests",),
             check='api_requests(phase=…, verb="delete", max=…)',
         )
-    missed = Counter((one.resource, one.code) for one in deletes if one.code in (404, 409))
-    for (resource, code), number in missed.items():
-        if number >= _LEAST and number >= _SHARE * len(deletes):
-            refused = [one for one in deletes if (one.resource, one.code) == (resource, code)]
+    for code in (404, 409):
+        missed = Counter(one.resource for one in deletes if one.code == code)
+        kinds = {
+            resource for resource, number in missed.items() if number >= _LEAST and number >= _SHARE * len(deletes)
+        }
+        if kinds:
+            refused = [one for one in deletes if one.code == code and one.resource in kinds]
             yield Found(
                 id=ID,
                 severity="waste",
                 about=About(aspect=Aspect.ACTION, requests=refused),
-                text=f"{number:,} of {len(deletes):,} deletions of the operator were answered {code} ({resource})",
+                text=f"{len(refused):,} of {len(deletes):,} deletions of the operator were answered {code}"
+                f" ({', '.join(sorted(kinds))})",
                 check='api_requests(phase=…, verb="delete", max=…)',
             )

@@ -71,6 +71,9 @@ time without a request, and share of that without work of the operator, from whi
 _HELD_UP_SCRAPE_S, _MOSTLY = 0.5, 0.8
 """A scrape that took so long, so much of it in such a time, was kept from its answer."""
 
+_SOME_KINDS = 1.5
+"""Ratio of all requests to those at one rate from which on each kind has the rate."""
+
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for workers that wait, for the rate limit, and for queues that are never empty."""
@@ -97,13 +100,15 @@ def _at_one_rate(seen: Observed) -> Iterator[Finding]:
     if rates and not any(rate_limited(span) for span, _ in rates):
         span, rate = max(rates, key=lambda one: one[0].phase.seconds)
         number = len(seen.requests_in(span.start, span.end))
+        each_kind = number > _SOME_KINDS * rate * (seen.reached(span) - span.start) / 1e9
         more = f", and in {', '.join(one.phase.name for one, _ in rates if one is not span)}" if len(rates) > 1 else ""
         yield Found(
             id=ID,
             severity="waste",
             about=of_time(span, [one for of, _ in rates for one in seen.requests_in(of.start, of.end)]),
-            text=f"the operator sent all its {number:,} requests of {span.phase.name} at {rate:.3g} a second, whatever"
-            f" they were for{more}: its workers share a limit of its client, which takes {span.phase.seconds:.1f} s",
+            text=f"the operator sent all its {number:,} requests of {span.phase.name} at {rate:.3g} a second"
+            f"{' for each kind' * each_kind}, whatever they were for{more}: its workers share a limit of its client,"
+            f" which takes {span.phase.seconds:.1f} s",
             evidence=("they came at one distance, and those for one object had others in between",),
         )
 

@@ -142,8 +142,20 @@ class TargetHistory:
         return list(self._changes)
 
     def grown(self, series: str, first: int, last: int) -> float:
-        """Return by how much a series grew between two scrapes; one that was not served counts as zero."""
-        return (self.value(series, last) or 0.0) - (self.value(series, first) or 0.0)
+        """Return what a counter counted between two scrapes; one that was not served counts as zero.
+
+        A fall is a new process, which counted from zero: what it shows is added.
+        """
+        changes = self._changes.get(series, [])
+        position = bisect.bisect_right(changes, first, key=lambda change: change[0])
+        before, total = (changes[position - 1][1] if position else None) or 0.0, 0.0
+        for scrape, value in changes[position:]:
+            if scrape > last:
+                break
+            now = value or 0.0
+            total += now - before if now >= before else now
+            before = now
+        return total
 
     def families_at(self, scrape: int) -> Mapping[str, Family]:
         """Return the families by name, with their types at a scrape."""

@@ -41,6 +41,13 @@ _NUMBERED_WORDS = re.compile(
     )
 )
 
+_WINDOW = re.compile(
+    r"\b(?:since|from) the (?:last|previous) (?:scrape|collection|read(?:ing)?|query|poll|interval|report)\b"
+    r"|\b(?:in|over|within|during) the (?:last|past) (?:\d+ ?)?(?:s|sec|m|min|h|seconds?|minutes?|hours?|interval)\b",
+    re.IGNORECASE,
+)
+"""Of a number that starts again and again."""
+
 _NOW = re.compile(
     r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
 )
@@ -118,7 +125,7 @@ def numbers_words(text: str) -> bool:
 
 def says_now(text: str) -> bool:
     """Return whether a help text says that what is measured goes up and down."""
-    return _NOW.match(text) is not None
+    return _NOW.match(text) is not None or _WINDOW.search(text[:_LONGEST]) is not None
 
 
 def says_so_far(text: str, name: str) -> bool:

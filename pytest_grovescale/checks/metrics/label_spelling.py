@@ -9,7 +9,20 @@ from ...exposition.families import Series
 from .families import Problem, Served, written
 
 OF_OUTCOMES = frozenset(
-    {"reason", "result", "outcome", "error_type", "type", "status", "state", "phase", "controller", "kind", "operation"}
+    {
+        "reason",
+        "cause",
+        "result",
+        "outcome",
+        "error_type",
+        "type",
+        "status",
+        "state",
+        "phase",
+        "controller",
+        "kind",
+        "operation",
+    }
 )
 """Labels that say what happened or who did it: there is always an answer."""
 
@@ -31,7 +44,8 @@ _ESCAPED = re.compile(
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'", re.DOTALL)
 
 _NUMBERED = re.compile(
-    r"phase|state|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)", re.I
+    r"phase|state|outcome|result|reason|cause|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)",
+    re.I,
 )
 """Labels whose values are words."""
 

@@ -54,6 +54,11 @@ _IDENTIFIES = re.compile(
 )
 """Labels that identify what comes and goes, unless their values are words."""
 
+_OF_SOMEONE = re.compile(
+    r"user|customer|account|tenant|org(?:ani[sz]ation)?|project|order|member|client|subscriber|device", re.IGNORECASE
+)
+"""Labels that identify what comes and goes where all their values are numbers."""
+
 _OF_NOW = frozenset(
     {"uptime", "now", "heartbeat", "last_seen", "timestamp", "message", "msg", "error", "err", "error_message", "stack"}
     | {"resource_version", "request_id", "trace_id", "span_id"}
@@ -281,7 +286,8 @@ def _of_label(
     example = written(next(iter(values.values())))
     seen = f"{_count(values)} so far"
     # A single one may be the program's own, as its instance or its project.
-    identifies = len(values) > 1 and _IDENTIFIES.fullmatch(label) is not None
+    numbers = _OF_SOMEONE.fullmatch(label) is not None and all(map(str.isdecimal, values))
+    identifies = len(values) > 1 and (numbers or _IDENTIFIES.fullmatch(label) is not None)
     named = label.startswith(COPIED) or label.lower() in forbidden or identifies
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     shape = None if fact or _routes(label, values) else shape_of(values)

@@ -56,6 +56,8 @@ _TYPE_WORDS = ("counter", "gauge", "gauge_histogram", "histogram", "summary")
 _BESIDE_UNIT = re.compile(rf"_(?:per|since|until|ratio|info|created|max|min|limit|{'|'.join(_TYPE_WORDS)})(?=_|$)")
 """What may follow a unit: what it is measured by, which of several it is, and what another rule is about."""
 
+_SINGULAR = re.compile(r"(?<!_per)_((?:nano|micro|milli)?second|minute|hour|(?:kilo|mega|giga)?byte)(?:_total)?$")
+
 _TWICE = re.compile(r"(?<![^_])([a-z]{3,})(_\1)(?=_|$)")
 
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -393,6 +395,9 @@ def _camel_case(family: Served) -> Iterator[Problem]:
 
 
 def _unit_abbreviation(family: Served) -> Iterator[Problem]:
+    if (one := _SINGULAR.search(family.name)) is not None:
+        name = f"{family.name[: one.end(1)]}s{family.name[one.end(1) :]}"
+        yield _problem(family, "unit", f"its unit {one[1]} is in the singular", f"name it {name}")
     for word, base in {**ABBREVIATIONS, **OF_TEMPERATURES}.items():
         # Amid a name it is short for namespace.
         if _has_word(family.name, word) and (word != "ns" or re.search(r"_ns(?:_total)?$", family.name)):

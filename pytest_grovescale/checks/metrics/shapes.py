@@ -138,7 +138,8 @@ _FIXED = re.compile(
 on are those of who connects (ip_local_port_range)."""
 
 _OF_THREADS = re.compile(
-    r"(?:goroutine|thread|coroutine|fiber|task|pid|process|worker|conn(?:ection)?)\W?\d{3,}", re.IGNORECASE
+    r"pool-\d+-thread-\d+|(?:goroutine|thread|coroutine|fiber|task|pid|process|worker|conn(?:ection)?)\W?\d{3,}",
+    re.IGNORECASE,
 )
 """What a language numbers as it makes it, and never the same again."""
 

@@ -72,6 +72,9 @@ _OF_MEMORY = re.compile(
 )
 """The name of how much memory or disk there may be."""
 
+_STORED = re.compile(r"(?<![^_])(?:rss|disks?|volumes?|databases?|backups?|snapshots?)_(?:size_|used_|usage_)?bytes$")
+"""The name of what takes a page or more, each time."""
+
 _PAGE = 4096.0
 """Bytes: no memory is smaller."""
 
@@ -239,7 +242,7 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield "a start in 1970", example, "leave the series out while there is no such time"
         elif name.endswith(("_timestamp_seconds", "_time_seconds")) and value < 0:
             yield f"a time of {value:g} s lies before 1970", example, "leave the series out while there is no such time"
-        elif _OF_MEMORY.search(name) and 1 < value < _PAGE:
+        elif 1 < value < _PAGE and (_OF_MEMORY.search(name) or (_STORED.search(name) and _all_small(family, samples))):
             says = f"{value:g} bytes are less than a page of memory: it is in mebibytes or more"
             yield says, example, "expose bytes"
         elif name.endswith("_bytes") and (value < 0 or value != int(value)):
@@ -247,6 +250,10 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield f"{value:g} is no number of bytes", example, fix
         elif value < 0 and value == int(value) and _counts(name) and not (value == -1 and _LIMITS.search(name)):
             yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
+
+
+def _all_small(family: Served, samples: Mapping[str, float]) -> bool:
+    return all(value < _PAGE for _, value in _values(family, samples))
 
 
 def _is_a_moment(name: str, value: float) -> bool:

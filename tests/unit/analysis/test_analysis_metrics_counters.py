@@ -31,6 +31,7 @@ def test_a_counter_grows_by_its_steps_up_and_by_all_after_a_fall(values: list[in
         grown.append(grown[-1] + (after - before if after >= before else after))
     assert increases(target, NAME) == grown
     assert growth(target, NAME) == (grown[-1] if len(values) > 1 else None)
+    assert [target.grown(NAME, 0, scrape) for scrape in range(len(values))] == grown
     assert len(list(resets(target))) == sum(after < before for before, after in pairwise(values))
 
 

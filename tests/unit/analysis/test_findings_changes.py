@@ -307,6 +307,30 @@ def test_writes_that_a_webhook_takes_long_for(slow_ms: float, others_ms: float, 
     assert any("cliques" in one for one in text) == wrong
 
 
+@pytest.mark.parametrize(("fastest_ms", "wrong"), [(320, True), (4, False)])
+def test_writes_of_many_at_once_that_a_webhook_takes_long_for(fastest_ms: float, wrong: bool) -> None:
+    """The API server is never without other work; a busy one answers some at once."""
+    sim = settled()
+    for number in range(24):
+        ms = 200 + 100 * number
+        took = fastest_ms if number == 7 else 350
+        sim.request(ms, took, user="harness", verb="patch", resource="cliques", group="a.io", name=f"c-{number}")
+        sim.request(ms + 20, 5, user="harness", verb="patch", resource="nodes", name="n")
+    text = [one.text for one in found(sim) if one.id == "pacing"]
+    assert any("a webhook" in one for one in text) == wrong
+
+
+def test_deletions_of_what_is_not_there_are_one_finding() -> None:
+    sim = settled()
+    for number in range(12):
+        for resource in ("services", "secrets"):
+            parts: dict[str, Any] = {"verb": "delete", "resource": resource, "namespace": "t", "name": f"x-{number}"}
+            sim.request(DELETED - 500 + number, code=404, **parts)
+    gone(sim)
+    (text,) = [one.text for one in found(sim) if "answered 404" in one.text]
+    assert "(secrets, services)" in text
+
+
 @pytest.mark.parametrize(("objects", "fixed"), [(2, True), (20, False)])
 def test_failures_of_few_objects_are_tried_again_at_a_fixed_delay(objects: int, fixed: bool) -> None:
     sim = settled()

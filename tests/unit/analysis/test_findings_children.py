@@ -115,6 +115,20 @@ def test_a_workload_of_two_sizes_is_right(path: str, each: int, pods: int) -> No
     assert "children" not in {one.id for one in analyse(records).findings if one.severity == "defect"}
 
 
+@pytest.mark.parametrize(("before", "wrong"), [(3, False), (1, True)])
+def test_a_number_that_was_not_that_of_the_children_before(before: int, wrong: bool) -> None:
+    """All were scaled to one, and have one Service each all the time, but one that has two."""
+    sim = settled()
+    for number in range(10):
+        family(sim, number, 2 if number == 0 else 1, spec_replicas=before)
+        if before != 1:
+            numbers = {"spec.replicas": 1}
+            shown(sim, f"c-{number}", IDLE + 100, numbers=numbers)
+    all_gone(sim)
+    odd = [one for one in found(sim) if "another number" in one.text]
+    assert bool(odd) is wrong
+
+
 @given(st.lists(st.integers(min_value=0, max_value=4), min_size=1, max_size=12))
 def test_numbers_that_are_right_are_never_wrong(counts: list[int]) -> None:
     sim = settled()

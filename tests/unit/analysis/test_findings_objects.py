@@ -825,6 +825,23 @@ def test_objects_that_are_made_for_a_touched_one(named: str, wrong: bool) -> Non
     assert bool([one for one in found(sim) if "the operator create" in one.text]) is wrong
 
 
+@pytest.mark.parametrize(("by", "wrong"), [("replicaset-controller", True), ("harness", False)])
+def test_pods_that_are_replaced_for_a_touched_object(by: str, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c-0", 200, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    old = rec.ObjectSeen(
+        at=sim.at(300), watch=sim.watch_ids[PODS], change="added", name="old", namespace="t", uid="uid-old", owner=""
+    )
+    deleting = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+    sim.add(old)
+    sim.request(DEPLOYED + 5150, user=by, verb="delete", resource="pods", namespace="t", name="old")
+    sim.add(msgspec.structs.replace(old, at=sim.at(DEPLOYED + 5160), change="modified", fields=deleting))
+    sim.add(msgspec.structs.replace(old, at=sim.at(DEPLOYED + 5200), name="new", uid="uid-new"))
+    gone(sim)
+    assert bool([one for one in found(sim) if "pod replaced" in one.text]) is wrong
+
+
 @pytest.mark.parametrize(("asked", "wrong"), [(1, False), (20, True)])
 def test_nor_may_it_have_them_read_one_by_one(asked: int, wrong: bool) -> None:
     sim = settled()

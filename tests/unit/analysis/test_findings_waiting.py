@@ -353,6 +353,32 @@ def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, nam
     assert all("at 41.7 a second" in text for text in texts)
 
 
+@pytest.mark.parametrize(("busy", "named"), [(4.8, True), (1.0, False)])
+def test_a_limit_for_each_kind(busy: float, named: bool) -> None:
+    """Each kind has a client of its own; what a single worker asks for each object comes at one distance, too."""
+    sim = settled()
+    idle_cpu(sim)
+    parts: dict[str, Any] = {"verb": "update", "namespace": "t", "code": 200}
+    for number in range(20):
+        for late, resource in enumerate(("secrets", "services", "configmaps")):
+            sim.request(200 + 200 * number + 5 * late, 3, resource=resource, name=f"x-{number}", **parts)
+    gone(sim)
+    queue = {"controller": "clique", "name": "clique"}
+    edges, seconds = ("start:deploy", "", "end:deploy"), (0.0, 3.0, 5.9)
+    for name, values in (
+        ("workqueue_work_duration_seconds_sum", [busy * one for one in seconds]),
+        ("workqueue_work_duration_seconds_count", [10 * one for one in seconds]),
+        ("workqueue_unfinished_work_seconds", [0.0] * len(edges)),
+        ("workqueue_longest_running_processor_seconds", [0.0] * len(edges)),
+    ):
+        scrape(sim, "gauge", name, dict(zip(edges, values, strict=True)), **queue)
+    for name in ("controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles"):
+        scrape(sim, "gauge", name, dict.fromkeys(edges, 5.0), controller="clique")
+    texts = [one.text for one in found(sim) if "of its client" in one.text]
+    assert bool(texts) is named
+    assert all("5 a second for each kind" in text for text in texts)
+
+
 @pytest.mark.parametrize(
     ("left", "wrong"),
     [
