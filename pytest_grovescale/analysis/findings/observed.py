@@ -6,7 +6,7 @@ import bisect
 import functools
 import itertools
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
@@ -326,9 +326,11 @@ class Observed(ObservedObjects):
         """
         if not any((row.busy_workers or 0.0) >= _SEVERAL for row in span.phase.workers):
             return None
+        of_kind: dict[str, list[Sent]] = defaultdict(list)
+        for one in sent:
+            of_kind[one.resource].append(one)
         rates = []
-        for kind in {one.resource for one in sent}:
-            those = [one for one in sent if one.resource == kind]
+        for those in of_kind.values():
             gaps = [after.received - before.received for before, after in itertools.pairwise(those)]
             if len(gaps) < _OF_A_KIND or sum(gaps) < (self.reached(span) - span.start) / 2:
                 continue

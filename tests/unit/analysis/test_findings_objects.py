@@ -1225,6 +1225,29 @@ def test_pods_that_are_replaced_for_a_trigger() -> None:
     assert "10 of 10 pods" in replaced[0].text
 
 
+@pytest.mark.parametrize(
+    ("generation", "paths", "severity"),
+    [
+        (2, ["status.observedGeneration"], "note"),
+        (2, ["status.observedGeneration", "status.synced"], "waste"),
+        (None, ["status.observedGeneration"], "waste"),
+    ],
+)
+def test_a_generation_that_a_trigger_makes_is_acknowledged(
+    generation: int | None, paths: list[str], severity: str
+) -> None:
+    """An annotation of a Deployment has one made; of most kinds it has not."""
+    sim = settled()
+    clique(sim, "c-0", 200, owner="uid-other")
+    triggered_cliques(sim, 1)
+    numbers: dict[str, str | int] = {"metadata.generation": generation} if generation else {}
+    shown(sim, "c-0", DEPLOYED + 40, numbers=numbers)
+    written(sim, "c-0", DEPLOYED + 60, "content", paths=paths)
+    gone(sim)
+    noop = [one for one in analyse(sim.records()).findings if one.id == "noop-work"]
+    assert [one.severity for one in noop] == [severity]
+
+
 def test_new_objects_that_triggers_leave_are_named_by_kind() -> None:
     sim = settled(10)
     triggered_cliques(sim, 1)
