@@ -65,6 +65,22 @@ def written(
     shown(sim, name, ms + 10, difference=rec.Difference(kind=kind, **parts))
 
 
+def busy_workers(sim: Simulation, busy: float) -> None:
+    """The operator serves that so many of five workers were busy in the deployment."""
+    queue = {"controller": "clique", "name": "clique"}
+    sim.scrape(3000, {})
+    edges, seconds = ("start:deploy", "", "end:deploy"), (0.0, 3.0, 5.9)
+    for name, values in (
+        ("workqueue_work_duration_seconds_sum", [busy * one for one in seconds]),
+        ("workqueue_work_duration_seconds_count", [10 * one for one in seconds]),
+        ("workqueue_unfinished_work_seconds", [0.0] * len(edges)),
+        ("workqueue_longest_running_processor_seconds", [0.0] * len(edges)),
+    ):
+        scrape(sim, "gauge", name, dict(zip(edges, values, strict=True)), **queue)
+    for name in ("controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles"):
+        scrape(sim, "gauge", name, dict.fromkeys(edges, 5.0), controller="clique")
+
+
 def gone(sim: Simulation) -> None:
     """All cliques are deleted with the workload."""
     last = {record.name: record for _, _, record in sim.items if isinstance(record, rec.ObjectSeen)}
@@ -227,19 +243,7 @@ def test_requests_one_at_a_time_while_several_workers_are_busy(busy: float, why:
     for number in range(60):
         clique(sim, f"c-{number}", 200.0 + 42 * number)
     gone(sim)
-    queue = {"controller": "clique", "name": "clique"}
-    sim.scrape(3000, {})
-    edges, seconds = ("start:deploy", "", "end:deploy"), (0.0, 3.0, 5.9)
-    for name, values in (
-        ("workqueue_work_duration_seconds_sum", [busy * one for one in seconds]),
-        ("workqueue_work_duration_seconds_count", [10 * one for one in seconds]),
-        ("workqueue_unfinished_work_seconds", [0.0] * len(edges)),
-        ("workqueue_longest_running_processor_seconds", [0.0] * len(edges)),
-    ):
-        scrape(sim, "gauge", name, dict(zip(edges, values, strict=True)), **queue)
-    limits = ("controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles")
-    for name in limits:
-        scrape(sim, "gauge", name, dict.fromkeys(edges, 5.0), controller="clique")
+    busy_workers(sim, busy)
     (pause,) = [one for one in found(sim) if one.id == "pacing"]
     assert why in pause.text
 

@@ -13,7 +13,7 @@ from pytest_grovescale.recording import records as rec
 
 from .simulated import Simulation
 from .test_findings import DELETED, IDLE, found, opened, scrape, settled
-from .test_findings_objects import CLIQUES, clique, gone, idle_cpu, shown
+from .test_findings_objects import CLIQUES, busy_workers, clique, gone, idle_cpu, shown
 
 CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
 GOING = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
@@ -363,17 +363,7 @@ def test_a_limit_for_each_kind(busy: float, named: bool) -> None:
         for late, resource in enumerate(("secrets", "services", "configmaps")):
             sim.request(200 + 200 * number + 5 * late, 3, resource=resource, name=f"x-{number}", **parts)
     gone(sim)
-    queue = {"controller": "clique", "name": "clique"}
-    edges, seconds = ("start:deploy", "", "end:deploy"), (0.0, 3.0, 5.9)
-    for name, values in (
-        ("workqueue_work_duration_seconds_sum", [busy * one for one in seconds]),
-        ("workqueue_work_duration_seconds_count", [10 * one for one in seconds]),
-        ("workqueue_unfinished_work_seconds", [0.0] * len(edges)),
-        ("workqueue_longest_running_processor_seconds", [0.0] * len(edges)),
-    ):
-        scrape(sim, "gauge", name, dict(zip(edges, values, strict=True)), **queue)
-    for name in ("controller_runtime_active_workers", "controller_runtime_max_concurrent_reconciles"):
-        scrape(sim, "gauge", name, dict.fromkeys(edges, 5.0), controller="clique")
+    busy_workers(sim, busy)
     texts = [one.text for one in found(sim) if "of its client" in one.text]
     assert bool(texts) is named
     assert all("5 a second for each kind" in text for text in texts)
