@@ -17,7 +17,8 @@ for each object of a kind and the whole run by twice that: a pool grows by as ma
 Watches are those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for
 each object. Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection while
 the workload was being deleted, and only where it is twice that of the start and never was more: caches shrink with
-their objects.
+their objects. RSS counts where it grew in each of three phases, without the first, by about as much for each reconcile,
+and the language frees what is not used: a JVM takes new memory until its first collection.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
+from statistics import median
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ...recording.records import SETTLED
@@ -70,6 +72,11 @@ _RSS_IN_ALL = 3.0
 """Growth of RSS in a phase of triggers, at least and for each of them, and that of the run as its multiple, from which
 on memory is kept that nothing needs: allocators keep what the deployment took, and use it again."""
 
+_LEAST_RECONCILES, _PHASES = 15, 3
+_RSS_OF_EACH = 20 << 10
+"""Growth of RSS with each reconcile, bytes, in each of so many phases with so many reconciles."""
+_SEVERAL_COLLECTIONS = 3
+
 _LIVE = "go_memstats_next_gc_bytes"
 """The heap's size at which the next collection begins: what the last one found in use, and GOGC percent more.
 (https://tip.golang.org/doc/gc-guide#GOGC)"""
@@ -107,7 +114,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _polls(seen)
         yield from _watches(seen)
         yield from _held(seen)
-        yield from _resident(seen)
+        resident = list(_resident(seen))
+        yield from resident or _kept_by_reconciles(seen)
 
 
 def _asked(seen: Observed) -> Iterator[Finding]:
@@ -284,6 +292,49 @@ def _resident(seen: Observed) -> Iterator[Finding]:
             evidence=("by /proc; scale.cycles(n) shows whether it goes on growing",),
         )
         return
+
+
+def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
+    """Yield that resident memory grew in each phase by as much for each reconcile, in one process of the operator."""
+    target = seen.target
+    if target is None or not _frees_soon(target):
+        return
+    scrapes = {moment.edge: scrape for scrape, moment in enumerate(target.moments) if moment.edge}
+    reads = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.edge}
+    grown: list[tuple[str, int, int]] = []
+    # At the first phase caches fill.
+    for span in seen.spans[1:]:
+        edges = [f"{edge}:{span.phase.name}" for edge in ("start", "end")]
+        # What goes with a workload makes room for what is kept.
+        deleted = any(one.verb == "delete" for one in seen.by_harness(span.start, span.end))
+        if deleted or not all(edge in scrapes and edge in reads for edge in edges):
+            continue
+        (start, end), (first, last) = [reads[edge] for edge in edges], [scrapes[edge] for edge in edges]
+        reconciles = sum(seen.reconciles_between(first, last, _any).values())
+        if start.pid == end.pid and reconciles >= _LEAST_RECONCILES:
+            grown.append((span.phase.name, reconciles, end.rss_bytes - start.rss_bytes))
+    each = [added / reconciles for _, reconciles, added in grown]
+    total = sum(added for _, _, added in grown)
+    if len(each) < _PHASES or total < _LEAST_RSS or min(each) < max(_RSS_OF_EACH, median(each) / 2):
+        return
+    yield Found(
+        id=ID,
+        severity="defect",
+        about=_of_process(seen),
+        text=f"memory (RSS) grew by {median(each) / 1e3:,.0f} kB with each reconcile in {len(each):,} phases, by"
+        f" {total / 1e6:,.3g} MB in all, also where no object came",
+        evidence=tuple(f"{name}: {added / 1e6:,.3g} MB, {number:,} reconciles" for name, number, added in grown),
+    )
+
+
+def _frees_soon(target: TargetHistory) -> bool:
+    """Return whether what a reconcile took is free at its end, or collections have run: a JVM's heap may grow first."""
+    collections = target.grown(_COLLECTIONS, 0, len(target.moments) - 1)
+    return collections >= _SEVERAL_COLLECTIONS or any(series.startswith("python_info") for series in target.series)
+
+
+def _any(_: str) -> bool:
+    return True
 
 
 def _of_process(seen: Observed) -> About:

@@ -395,3 +395,31 @@ def test_what_each_reconcile_of_one_process_leaves_behind(left: Callable[[int], 
     gone(sim)
     behind = [one for one in found(sim) if "leave goroutines behind" in one.text]
     assert bool(behind) is wrong, behind
+
+
+@pytest.mark.parametrize(
+    ("each", "collected", "wrong"),
+    [
+        ((200, 200, 190), 9, True),
+        ((200, 200, 20), 9, False),  # what a phase of many objects takes, and keeps
+        ((8, 8, 8), 9, False),
+        ((200, 200, 190), 0, False),  # a heap that grows to its first collection
+    ],
+)
+def test_memory_that_each_reconcile_keeps(each: tuple[int, ...], collected: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c-0", 200)
+    total = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    rss = 50_000_000
+    for number, kilobytes in enumerate(each):
+        start, end, name = DELETED + 10 + 200 * number, DELETED + 200 + 200 * number, f"again-{number}"
+        sim.phase(name, start, end)
+        for edge, ms, done in (("start", start - 1, 30 * number), ("end", end - 1, 30 * number + 30)):
+            rss += 30 * kilobytes * 1000 if edge == "end" else 0
+            served = {total: 100 + done, "go_gc_duration_seconds_count": collected * (number + 1)}
+            sim.scrape(ms, served, edge=f"{edge}:{name}")
+            held: dict[str, Any] = {"rss_bytes": rss, "threads": 3, "files": 3, "sockets": 3}
+            sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, edge=f"{edge}:{name}", **held))
+    gone(sim)
+    kept = [one for one in found(sim) if "with each reconcile in 3 phases" in one.text]
+    assert bool(kept) is wrong
