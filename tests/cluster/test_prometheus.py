@@ -102,9 +102,9 @@ class Running:
         return self._portal.run(self.live.statistics(**asked))
 
     def scraped(self, times: int) -> None:
-        """Wait until it holds so many samples of the counter."""
+        """Wait until it holds so many samples of the counter; there is no vector before the first one."""
         wait_until(
-            lambda: self.vector('count_over_time(counter_total{name="a"}[1h])').value >= times,
+            lambda: self.vector(f'count_over_time(counter_total{{name="a"}}[1h]) >= {times}').samples,
             f"{times} scrapes",
         )
 
