@@ -416,7 +416,7 @@ def test_memory_that_each_reconcile_keeps(each: tuple[int, ...], collected: int,
         sim.phase(name, start, end)
         for edge, ms, done in (("start", start - 1, 30 * number), ("end", end - 1, 30 * number + 30)):
             rss += 30 * kilobytes * 1000 if edge == "end" else 0
-            served = {total: 100 + done, "go_gc_duration_seconds_count": collected * (number + 1)}
+            served: dict[str, float] = {total: 100 + done, "go_gc_duration_seconds_count": collected * (number + 1)}
             sim.scrape(ms, served, edge=f"{edge}:{name}")
             held: dict[str, Any] = {"rss_bytes": rss, "threads": 3, "files": 3, "sockets": 3}
             sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, edge=f"{edge}:{name}", **held))
