@@ -40,6 +40,8 @@ _STATES = frozenset(
 )
 """States of which a thing is in one; ready and available ones may be among the running."""
 
+_VERBS = frozenset({"create", "update", "delete", "patch", "get", "list", "watch"})
+
 _INDEX = re.compile(r"0x[0-9a-f]+|\d+")
 _STATUS = re.compile(r"[1-5](?:xx|\d\d)", re.IGNORECASE)
 
@@ -51,7 +53,7 @@ def problems(families: Sequence[Served]) -> Iterator[Problem]:
     """Yield dimensions of two names, those in the names of families, and histograms and summaries by hand."""
     yield from _two_names(families)
     yield from _instead_of_a_label(families)
-    yield from _state_in_name(families)
+    yield from _word_in_name(families)
     yield from _numbered(families)
     for family in families:
         if not family.of_library:
@@ -118,19 +120,22 @@ def _instead_of_a_label(families: Sequence[Served]) -> Iterator[Problem]:
             yield Problem(family=first.name, rule="label-in-name", says=says, fix=fix)
 
 
-def _state_in_name(families: Iterable[Served]) -> Iterator[Problem]:
-    """Yield gauges of one thing that differ in the word for its state: each thing is counted in one of them."""
+def _word_in_name(families: Iterable[Served]) -> Iterator[Problem]:
+    """Yield gauges that differ in the word for a state, and counters that differ in that for a verb."""
     alike: dict[tuple[object, ...], dict[str, Served]] = {}
     for family in families:
-        stem, _, word = family.name.rpartition("_")
-        if not family.of_library and family.family.type == "gauge" and word in _STATES:
-            alike.setdefault((stem, *sorted(family.labels())), {})[word] = family
+        telling = {"gauge": _STATES, "counter": _VERBS}.get(family.family.type, frozenset())
+        parts = family.name.split("_")
+        for place, word in enumerate(parts):
+            if not family.of_library and word in telling:
+                key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
+                alike.setdefault(key, {})[word] = family
     for same in alike.values():
         if len(same) >= _FEW_RANGES:
             first = next(iter(same.values()))
             words = ", ".join(sorted(same))
             says = f"its name differs from those of others in {words} only, so that no query adds them up"
-            fix = "make them one family, with a label state"
+            fix = f"make them one family, with a label {'state' if first.family.type == 'gauge' else 'operation'}"
             yield Problem(family=first.name, rule="label-in-name", says=says, fix=fix)
 
 

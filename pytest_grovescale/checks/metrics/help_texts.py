@@ -32,7 +32,11 @@ _UNIT = re.compile(
 _LONGEST = 1_000
 """Characters that are looked at: a longer text is no sentence, and patterns with several gaps take long on it."""
 
-_PLACEHOLDER = re.compile(r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+", re.IGNORECASE)
+_PLACEHOLDER = re.compile(
+    r"(?:todo|fixme|xxx|tbd|no help|lorem ipsum)\b.*|n/?a|none|[\W_]+"
+    r"|(?:help|description|(?:the |a |this )?metric)\.?",
+    re.IGNORECASE,
+)
 _NAMED = r" ?(?:[=:–(-]|is|for|means|stands for)? ?[^\W\d]{3,}"
 _NUMBERED_WORDS = re.compile(
     "|".join(

@@ -41,10 +41,12 @@ _ESCAPED = re.compile(
 )
 """What was escaped for HTML, a URL or JSON, and not for this format."""
 
+_STATUS_LINE = re.compile(r"[1-5]\d\d [A-Z][A-Za-z' -]+")
+
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'", re.DOTALL)
 
 _NUMBERED = re.compile(
-    r"phase|state|outcome|result|reason|cause|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)",
+    r"phase|state|mode|role|outcome|result|reason|cause|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)",
     re.I,
 )
 """Labels whose values are words."""
@@ -118,6 +120,8 @@ def _wrong(value: str) -> tuple[str, str] | None:
         return "printed where there was none", 'write "none", or what it is'
     if _OF_A_LANGUAGE.fullmatch(value):
         return "as its language prints it", "write the word for it, which stays when the code changes"
+    if _STATUS_LINE.fullmatch(value):
+        return "a code with its text", "write the code alone: the text says no more"
     if (escaped := _ESCAPED.search(value)) is not None:
         fix = "give the client library the text as it is: it escapes what this format needs"
         return f"with {escaped[0]} as of another format", fix

@@ -59,6 +59,14 @@ _OF_SOMEONE = re.compile(
 )
 """Labels that identify what comes and goes where all their values are numbers."""
 
+_OF_KIND = re.compile(
+    r"(?:.*_)?(?:cluster|database|db|topic|bucket|site|website|app|application|workload|deployment|statefulset|daemonset"
+    r"|replicaset|cronjob|node|machine|volume|pvc|persistentvolumeclaim|tenant|customer|project|broker|release"
+    r"|repository|backup|snapshot|gateway|certificate|issuer|claim)(?:_?name)?",
+    re.IGNORECASE,
+)
+"""Labels named after a kind of things that a program looks after: they are as many as a user makes."""
+
 _OF_NOW = frozenset(
     {"uptime", "now", "heartbeat", "last_seen", "timestamp", "message", "msg", "error", "err", "error_message", "stack"}
     | {"resource_version", "request_id", "trace_id", "span_id"}
@@ -71,6 +79,7 @@ _MOST_WORDS = 10
 _OF_PEERS = re.compile(r"(?:.*_)?(?:peer|client|remote|source|src|caller|local)_?port", re.IGNORECASE)
 _OF_ROUTES = frozenset({"handler", "route", "endpoint"})
 _NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")
+_DIGITS = re.compile(r"\d+")
 _NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
 
 _FEW = 4
@@ -100,6 +109,8 @@ _AMOUNTS = frozenset(
 )
 """Labels that hold what the value of a series is for: an amount that changes."""
 _AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?) ?(?:[KMGTP]i?B?|kB|B|%|m|[mµn]?s)?")
+_OF_CLASSES = re.compile(r"class|tier|plan|flavou?r|preset|range|bucket", re.IGNORECASE)
+_BYTES = re.compile(r"\d+(?:\.\d+)?(?:[KMGTP]i|[KMGT]i?B)")
 _CHANGES = re.compile(
     r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|(?:attempt|retry)_(?:number|no|count|index)"
     r"|free|used|usage|utili[sz]ation|remaining|elapsed|lag|progress)$"
@@ -254,8 +265,8 @@ def _empty(family: Served, label: str, values: Mapping[str, Series]) -> Iterator
 
 def _units(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
     """Yield a label by whose values series differ in their unit: https://prometheus.io/docs/practices/naming/."""
-    units = [value for value in values if _is_unit(value.lower())]
-    if label.lower() in _UNITS and len(units) > 1:
+    units = list(values)
+    if label.lower() in _UNITS and len(units) > 1 and any(_is_unit(value.lower()) for value in units):
         says = f"its series are in {len(units)} units, {', '.join(sorted(units)[:3])}, which no query can add up"
         fix = "make a family for each unit, with the unit at the end of its name"
         yield Problem(family=family.name, rule="unit", says=says, series=written(values[units[0]]), fix=fix)
@@ -315,6 +326,9 @@ def _of_label(
         says = f"the label {label} has {len(values):,} values"
         hint = label.lower() in _OF_OBJECTS and _are_code(values)
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix, hint=hint)
+    elif not fact and len(values) >= _MOST_WORDS and _OF_KIND.fullmatch(label) and _differ(values):
+        says = f"the values of {label} are the names of things, one for each ({seen})"
+        yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
     elif named and not certain and not _listed(family, label, values):
         says = f"a label named {label} often takes any number of values ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix, hint=True)
@@ -331,6 +345,11 @@ def _same(family: Served) -> Iterator[Problem]:
             fix = f"take one of the two away: {other} says what {one} says"
             yield Problem(family=family.name, rule="label-sets", says=says, series=example, fix=fix)
             return
+
+
+def _differ(values: Collection[str]) -> bool:
+    """Return whether most values differ in more than a number, by which parts of a fixed list differ, as ``db0``."""
+    return 2 * len({_DIGITS.sub("", value) for value in values}) > len(values)
 
 
 def _of_objects(values: Iterable[str]) -> tuple[str, str] | None:
@@ -350,12 +369,16 @@ def _of_objects(values: Iterable[str]) -> tuple[str, str] | None:
 
 def _is_amount(label: str, values: Collection[str]) -> bool:
     """Return whether the values of a label are amounts, by its name and by what they are."""
+    if label.lower() in ("value", "val"):
+        return True
     amounts = [_AMOUNT.fullmatch(value) for value in values]
     if not all(amounts):
         return False
     if _OF_SEVERAL.fullmatch(label) and len(values) >= _MANY_AMOUNTS and all(map(str.isdecimal, values)):
         numbers = sorted(map(int, values))
         return numbers[-1] - numbers[0] >= len(numbers)
+    if len(values) > 1 and all(map(_BYTES.fullmatch, values)) and not _OF_CLASSES.search(label):
+        return True
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label).lower()
     if _CHANGES.search(name):
         return len(values) > 1 or any(float(amount[1]) > _FEW_CHANGES for amount in amounts if amount)

@@ -20,7 +20,7 @@ def surface(text: str) -> Surface:
     return surface_of(Reader().read(text.encode(), "text/plain"), target="t")
 
 
-def family(name: str, kind: str, *series: str, help: str = "Help.") -> str:
+def family(name: str, kind: str, *series: str, help: str = "What it is.") -> str:
     """Return one family's text; ``series`` are its labels in braces, or whole names where they begin otherwise."""
     lines = [f"{name}{one} 1" if one.startswith("{") else f"{one or name} 1" for one in series or ("",)]
     described = [f"# HELP {name} {help}"] if help else []

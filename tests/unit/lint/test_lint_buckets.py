@@ -87,7 +87,7 @@ def test_bounds_of_hours_are_milliseconds_where_it_is_short(name: str, wrong: bo
     buckets = {"10": 3, "100": 15, "1000": 45, "60000": 55, "+Inf": 55}
     lines = [f'{name}_bucket{{le="{bound}"}} {count}' for bound, count in buckets.items()]
     lines += [f"{name}_sum 55000", f"{name}_count 55"]
-    text = "\n".join([f"# HELP {name} Help.", f"# TYPE {name} histogram", *lines, ""])
+    text = "\n".join([f"# HELP {name} What it is.", f"# TYPE {name} histogram", *lines, ""])
     assert rules(text) == ["buckets"] * wrong
 
 
@@ -110,12 +110,12 @@ def test_whole_numbers_have_whole_bounds(help: str, fractions: tuple[str, ...], 
 def test_no_duration_is_below_zero(name: str, wrong: bool) -> None:
     counts = {"-1": 0, "1": 4, "10": 9, "+Inf": 14}
     lines = "".join(f'{name}_bucket{{le="{bound}"}} {count}\n' for bound, count in counts.items())
-    text = f"# HELP {name} Help.\n# TYPE {name} histogram\n{lines}{name}_sum 163\n{name}_count 14\n"
+    text = f"# HELP {name} What it is.\n# TYPE {name} histogram\n{lines}{name}_sum 163\n{name}_count 14\n"
     assert rules(text) == ["buckets"] * wrong
 
 
 def test_the_bounds_of_opentelemetry_are_milliseconds() -> None:
     bounds = (0, 5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10000, "+Inf")
     lines = "".join(f'x_dump_seconds_bucket{{le="{bound}"}} {5 * index}\n' for index, bound in enumerate(bounds))
-    text = f"# HELP x_dump_seconds Help.\n# TYPE x_dump_seconds histogram\n{lines}x_dump_seconds_sum 200000\n"
+    text = f"# HELP x_dump_seconds What it is.\n# TYPE x_dump_seconds histogram\n{lines}x_dump_seconds_sum 200000\n"
     assert rules(f"{text}x_dump_seconds_count 75\n") == ["buckets"]

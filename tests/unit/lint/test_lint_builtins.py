@@ -133,7 +133,7 @@ def test_a_name_promises_nothing_where_both_values_are_there_and_differ() -> Non
 
 
 def gauge(name: str, *samples: str) -> str:
-    return "\n".join([f"# HELP {name} Help.", f"# TYPE {name} gauge", *samples, ""])
+    return "\n".join([f"# HELP {name} What it is.", f"# TYPE {name} gauge", *samples, ""])
 
 
 DEPTH = gauge(

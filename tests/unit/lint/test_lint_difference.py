@@ -88,7 +88,7 @@ def test_another_loopback_port_of_a_host_is_no_new_series() -> None:
 
 
 def described(name: str, kind: str, *lines: str) -> str:
-    return "\n".join([f"# HELP {name} Help.", f"# TYPE {name} {kind}", *lines, ""])
+    return "\n".join([f"# HELP {name} What it is.", f"# TYPE {name} {kind}", *lines, ""])
 
 
 def revisions(*numbers: int) -> str:

@@ -10,12 +10,12 @@ from .surfaces import HEAD
 
 NOW_S = 1_795_000_000.0
 THINGS = """\
-# HELP x_things Help.
+# HELP x_things What it is.
 # TYPE x_things gauge
 x_things{part="a"} 1
 x_things{part="b"} 2
 """
-OTHERS = "# HELP x_others Help.\n# TYPE x_others gauge\nx_others 3\n"
+OTHERS = "# HELP x_others What it is.\n# TYPE x_others gauge\nx_others 3\n"
 LAST = 'x_things{part="b"} 2\n'
 BUCKETS = """\
 # TYPE x_seconds histogram
@@ -67,7 +67,7 @@ def test_timestamps_of_this_hour_are_right_and_those_of_a_file_may_be() -> None:
 
 
 def test_openmetrics_has_seconds() -> None:
-    text = "# TYPE x gauge\n# HELP x Help.\nx 1 {}\n# EOF\n"
+    text = "# TYPE x gauge\n# HELP x What it is.\nx 1 {}\n# EOF\n"
     media = "application/openmetrics-text; version=1.0.0"
     assert faults(text.format("1794999999.5"), media) == []
     assert faults(text.format("1794999999000"), media) == [("timestamp", "x")]

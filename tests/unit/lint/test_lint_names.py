@@ -62,7 +62,7 @@ TYPES: tuple[MetricType, ...] = ("counter", "gauge", "histogram", "summary", "un
         (family("x_HISTOGRAM", "gauge"), ["type-in-name"]),
         (family("x_gauges", "gauge"), []),
         (family("job:x:sum", "gauge"), ["reserved-character"]),
-        ('# HELP "x.things" Help.\n# TYPE "x.things" gauge\n{"x.things"} 1\n', ["reserved-character"]),
+        ('# HELP "x.things" What it is.\n# TYPE "x.things" gauge\n{"x.things"} 1\n', ["reserved-character"]),
         (family("x_badName", "gauge"), ["camel-case"]),
         (family("x_things", "gauge", '{podName="a"}'), ["camel-case"]),
         (family("x_things", "gauge", '{podClique="a"}', '{podClique="b"}'), ["camel-case"]),
@@ -82,7 +82,7 @@ def test_rules_find_what_they_say(text: str, expected: list[str]) -> None:
 
 def test_openmetrics_reports_units_too() -> None:
     def of(name: str, kind: MetricType) -> list[str]:
-        described = Family(name=name, type=kind, help="Help.", unit="seconds")
+        described = Family(name=name, type=kind, help="What it is.", unit="seconds")
         return [problem.rule for problem in name_problems([Served(described, [], None)], ())]
 
     assert of("x_things", "gauge") == ["unit"]
@@ -174,7 +174,7 @@ BUCKETS = 'x_seconds_bucket{le="1"} 1\nx_seconds_bucket{le="+Inf"} 1\nx_seconds_
 
 
 def test_a_type_line_of_a_sample_is_one_fault() -> None:
-    text = f"# HELP x_seconds Help.\n# TYPE x_seconds_bucket histogram\n{BUCKETS}"
+    text = f"# HELP x_seconds What it is.\n# TYPE x_seconds_bucket histogram\n{BUCKETS}"
     assert [(problem.family, problem.rule) for problem in problems(text)] == [("x_seconds_bucket", "type")]
 
 
@@ -189,9 +189,9 @@ def test_a_type_line_of_a_sample_is_one_fault() -> None:
     ],
 )
 def test_a_type_line_that_says_another_type_than_the_samples_is_one_fault(kind: str, samples: str, real: str) -> None:
-    (problem,) = problems(f"# HELP x_seconds Help.\n# TYPE x_seconds {kind}\n{samples}")
+    (problem,) = problems(f"# HELP x_seconds What it is.\n# TYPE x_seconds {kind}\n{samples}")
     assert (problem.family, problem.rule, problem.fix) == ("x_seconds", "type", f"make its TYPE line say {real}")
-    assert problems(f"# HELP x_seconds Help.\n# TYPE x_seconds {real}\n{samples}") == []
+    assert problems(f"# HELP x_seconds What it is.\n# TYPE x_seconds {real}\n{samples}") == []
 
 
 WORDS = st.sampled_from(

@@ -11,7 +11,7 @@ from .surfaces import surface
 
 
 def described(name: str, kind: str, *samples: str) -> str:
-    return "\n".join([f"# HELP {name} Help.", f"# TYPE {name} {kind}", *samples, ""])
+    return "\n".join([f"# HELP {name} What it is.", f"# TYPE {name} {kind}", *samples, ""])
 
 
 def found(*texts: str, hints: bool = False) -> list[Problem]:

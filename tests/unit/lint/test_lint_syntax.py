@@ -19,7 +19,7 @@ from tests.wire_messages import number
 
 from .surfaces import HEAD, HEAD_PROTOBUF
 
-TEXT = b"# HELP x Help.\n# TYPE x gauge\nx 1\n# TYPE y gauge\ny 2\n"
+TEXT = b"# HELP x What it is.\n# TYPE x gauge\nx 1\n# TYPE y gauge\ny 2\n"
 
 
 def test_what_is_right_is_read_as_it_is() -> None:
@@ -39,7 +39,7 @@ def test_wrong_lines_are_reported_in_their_order_and_left_out() -> None:
 
 @pytest.mark.parametrize("second", [b"gauge", b"counter"])
 def test_a_family_that_is_given_a_type_twice_is_reported(second: bytes) -> None:
-    found, faults = lint.read(b"# TYPE x " + second + b"\n# HELP x Help.\n# TYPE x gauge\nx 1\n")
+    found, faults = lint.read(b"# TYPE x " + second + b"\n# HELP x What it is.\n# TYPE x gauge\nx 1\n")
     assert found.families["x"].type == "gauge"
     (fault,) = faults
     assert (fault.family, fault.rule) == ("x", "duplicate")
@@ -84,7 +84,7 @@ def test_a_body_in_another_format_than_its_header_says_is_read_and_reported() ->
 
 
 def test_openmetrics_without_its_end_is_not_taken_for_the_text_format() -> None:
-    body = b"# TYPE x counter\n# HELP x Help.\nx_total 4\n# TYPE y gauge\n# HELP y Help.\ny -1\n"
+    body = b"# TYPE x counter\n# HELP x What it is.\nx_total 4\n# TYPE y gauge\n# HELP y What it is.\ny -1\n"
     found, faults = lint.read(body, OPENMETRICS, now_s=1.79e9)
     assert [fault.rule for fault in faults] == ["syntax"]
     assert found == Reader().read(body + b"# EOF\n", OPENMETRICS)

@@ -30,7 +30,7 @@ def histogram(**changed: str | None) -> str:
         "count": "x_seconds_count 5",
     }
     lines |= changed
-    return "\n".join(["# HELP x_seconds Help.", "# TYPE x_seconds histogram", *filter(None, lines.values()), ""])
+    return "\n".join(["# HELP x_seconds What it is.", "# TYPE x_seconds histogram", *filter(None, lines.values()), ""])
 
 
 def test_a_sound_histogram_has_no_fault() -> None:
@@ -72,7 +72,7 @@ def test_a_client_librarys_histogram_never_has_a_fault(observed: list[float], ne
 
 
 def summary(*lines: str) -> str:
-    return "\n".join(["# HELP x_seconds Help.", "# TYPE x_seconds summary", *lines, ""])
+    return "\n".join(["# HELP x_seconds What it is.", "# TYPE x_seconds summary", *lines, ""])
 
 
 WHOLE = ('x_seconds{quantile="0.5"} 1', 'x_seconds{quantile="0.9"} 2', "x_seconds_sum 7", "x_seconds_count 5")
@@ -142,12 +142,12 @@ def test_summaries(text: str, wrong: bool) -> None:
     ],
 )
 def test_values_fit_their_type_and_name(name: str, kind: str, value: str, wrong: bool) -> None:
-    text = f"# HELP {name} Help.\n# TYPE {name} {kind}\n{name} {value}\n"
+    text = f"# HELP {name} What it is.\n# TYPE {name} {kind}\n{name} {value}\n"
     assert (found(text) == ["value"]) is wrong
 
 
 def test_what_is_below_zero_is_left_out_and_what_is_not_whole_is_exposed_whole() -> None:
-    text = "# HELP x_free_bytes Help.\n# TYPE x_free_bytes gauge\nx_free_bytes {}\n"
+    text = "# HELP x_free_bytes What it is.\n# TYPE x_free_bytes gauge\nx_free_bytes {}\n"
     below, parts = (lint(surface(text.format(value)), LintRules()).problems[0].fix for value in (-1, 0.5))
     assert "leave" in below
     assert "whole" in parts
@@ -157,7 +157,7 @@ def test_what_is_below_zero_is_left_out_and_what_is_not_whole_is_exposed_whole()
 def test_a_series_that_is_the_sum_of_the_others(whole: str, wrong: bool) -> None:
     values = {"Pending": "4", "Ready": "116", "all": whole}
     lines = [f'x_things{{phase="{phase}"}} {value}' for phase, value in values.items()]
-    text = "\n".join(["# HELP x_things Help.", "# TYPE x_things gauge", *lines, ""])
+    text = "\n".join(["# HELP x_things What it is.", "# TYPE x_things gauge", *lines, ""])
     assert (found(text) == ["value"]) is wrong
 
 
@@ -177,14 +177,14 @@ def test_a_series_that_is_the_sum_of_the_others(whole: str, wrong: bool) -> None
 )
 def test_bytes_are_whole_and_memory_has_some(kind: str, sample: str, wrong: bool) -> None:
     name = sample.split()[0]
-    assert found(f"# HELP {name} Help.\n# TYPE {name} {kind}\n{sample}\n") == ["value"] * wrong
+    assert found(f"# HELP {name} What it is.\n# TYPE {name} {kind}\n{sample}\n") == ["value"] * wrong
 
 
 @pytest.mark.parametrize(
     ("name", "wrong"), [("x_nodes_healthy", False), ("x_healthy", True), ("x_bus_up", True), ("x_is_healthy", True)]
 )
 def test_of_several_there_is_a_number(name: str, wrong: bool) -> None:
-    assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{name} 4\n") == ["value"] * wrong
+    assert found(f"# HELP {name} What it is.\n# TYPE {name} gauge\n{name} 4\n") == ["value"] * wrong
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_of_several_there_is_a_number(name: str, wrong: bool) -> None:
     ],
 )
 def test_a_time_under_the_name_of_a_duration(name: str, wrong: bool) -> None:
-    assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{name} 1.76e9\n") == ["value"] * wrong
+    assert found(f"# HELP {name} What it is.\n# TYPE {name} gauge\n{name} 1.76e9\n") == ["value"] * wrong
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_a_time_under_the_name_of_a_duration(name: str, wrong: bool) -> None:
 )
 def test_a_process_has_one_build(other: str, wrong: bool) -> None:
     first = 'x_build_info{version="1.0",revision="a"} 1'
-    text = f"# HELP x_build_info Help.\n# TYPE x_build_info gauge\n{first}\nx_build_info{{{other}}} 1\n"
+    text = f"# HELP x_build_info What it is.\n# TYPE x_build_info gauge\n{first}\nx_build_info{{{other}}} 1\n"
     assert found(text) == ["value"] * wrong
 
 
@@ -219,14 +219,14 @@ def test_a_condition_has_one_status(name: str, wrong: bool) -> None:
         f'{name}{{status="{status}",store="a"}} {value}\n'
         for status, value in (("True", 1), ("False", 1), ("Unknown", 0))
     )
-    assert found(f"# HELP {name} Help.\n# TYPE {name} gauge\n{series}") == ["value"] * wrong
+    assert found(f"# HELP {name} What it is.\n# TYPE {name} gauge\n{series}") == ["value"] * wrong
 
 
 @pytest.mark.parametrize(("per_second", "wrong"), [(1.0, False), (1e9, True)])
 def test_no_mean_duration_is_longer_than_a_year(per_second: float, wrong: bool) -> None:
     lines = "".join(f'x_move_duration_seconds_bucket{{le="{bound * per_second}"}} 5\n' for bound in (1, 10))
     text = (
-        f"# HELP x_move_duration_seconds Help.\n# TYPE x_move_duration_seconds histogram\n{lines}"
+        f"# HELP x_move_duration_seconds What it is.\n# TYPE x_move_duration_seconds histogram\n{lines}"
         'x_move_duration_seconds_bucket{le="+Inf"} 5\n'
         f"x_move_duration_seconds_sum {4 * per_second}\nx_move_duration_seconds_count 5\n"
     )
@@ -236,7 +236,7 @@ def test_no_mean_duration_is_longer_than_a_year(per_second: float, wrong: bool) 
 @pytest.mark.parametrize(("total", "count", "wrong"), [(1062.7, 812, True), (1.0627, 812, False), (1062.7, 50, False)])
 def test_the_mean_of_a_summary_is_in_the_unit_of_its_quantiles(total: float, count: int, wrong: bool) -> None:
     text = (
-        '# HELP x_read_seconds Help.\n# TYPE x_read_seconds summary\nx_read_seconds{quantile="0.99"} 0.0041\n'
+        '# HELP x_read_seconds What it is.\n# TYPE x_read_seconds summary\nx_read_seconds{quantile="0.99"} 0.0041\n'
         f"x_read_seconds_sum {total}\nx_read_seconds_count {count}\n"
     )
     assert found(text) == ["inconsistent"] * wrong
