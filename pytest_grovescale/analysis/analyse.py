@@ -94,7 +94,11 @@ _API = (
 )
 """First parts of paths that are not local files: those of the API server, JSON pointers, the kernel's."""
 
-_PATH = re.compile(rf"(?<![\w.~/:\]-])/(?!(?:{_API})(?:/|\b))(?:[\w.@+~-]+/)+(?=[\w.@+~-])")
+_PATH = re.compile(
+    r'(?P<label>[{,]\w+="[^"]*")'
+    rf"|(?<![\w.~/:\]-])/(?!(?:{_API})(?:/|\b))(?:[\w.@+~-]+/)+(?=[\w.@+~-])"
+)
+"""A local file, or a label of a series: what that says is the operator's."""
 
 
 class RunOverTime(NamedTuple):
@@ -342,7 +346,7 @@ def _largest_count(contents: Contents) -> tuple[int | None, str]:
 
 def hide(text: str) -> str:
     """Return the text with each absolute file path reduced to its last part: ``…/operator.log``."""
-    return _PATH.sub("…/", text) if "/" in text else text
+    return _PATH.sub(lambda found: found["label"] or "…/", text) if "/" in text else text
 
 
 def without_paths(result: T) -> T:

@@ -7,7 +7,8 @@ No false alarm: writes are counted from the trigger on, those of the idle twin s
 in the second before it, those that changed an object's content are left out, too: they may have been due. A write or
 few may pass the annotation on, as the Deployment controller does to its ReplicaSets: they are a note where they change
 nothing but annotations or labels of objects that were not triggered, as far as is known; so are those that say that a
-generation was observed, which the API server gives a Deployment for an annotation. Of the controllers the one
+generation was observed, which the API server gives a Deployment for an annotation. Of a touched object only pods of its
+own family count as replaced. Of the controllers the one
 that reconciled least often counts, since one trigger may have to wake another controller for each child. CPU is that of
 the phase beyond the least of idle windows, over all reconciles: a note from 10 ms on, and waste from 30 ms on, where
 the bundled operator takes 0.5 and one of kopf 3 on a busy machine.
@@ -178,16 +179,17 @@ def _touched(seen: Observed) -> Iterator[Finding]:
 
 
 def _replaced_for_touches(seen: Observed) -> Iterator[Finding]:
-    """Yield the touched object for which most pods were replaced: no annotation of it is part of them."""
+    """Yield the touched object for which most pods of its family were replaced: no annotation is part of them."""
     worst: tuple[int, Touch] | None = None
-    pods = seen.lives.get("pods", ()) if seen.log_whole else ()
-    for touch, after in zip(seen.touches, [*seen.touches[1:], None], strict=False):
+    touches = seen.touches if seen.log_whole and "pods" in seen.lives else ()
+    for touch, after in zip(touches, [*touches[1:], None], strict=False):
         end = after.start if after is not None else touch.end
+        pods = [life for life in seen.below(seen.line(touch.life)[-1]) if life.resource == "pods"]
         came = sum(touch.start <= pod.begun < end for pod in pods)
         by_test = {one.object for one in seen.by_harness(touch.start, end) if one.verb == "delete"}
         went = sum(
             pod.marked_at is not None and touch.start <= pod.marked_at < end and pod.object not in by_test
-            for pod in (pods if came else ())
+            for pod in pods
         )
         if min(came, went) > (worst[0] if worst is not None else 0):
             worst = min(came, went), touch

@@ -106,6 +106,7 @@ def test_different_machines_are_not_one(tmp_path: Path) -> None:
         ("pods/status of app.kubernetes.io/name", "pods/status of app.kubernetes.io/name"),
         ("tests/scale/test_pods.py::test_pods", "tests/scale/test_pods.py::test_pods"),
         ("12/s and 3 / 4", "12/s and 3 / 4"),
+        ('x_total{path="/trials/a/b",file="/c/d"} of /e/f/g', 'x_total{path="/trials/a/b",file="/c/d"} of …/g'),
     ],
 )
 def test_paths_of_the_machine_are_hidden_and_nothing_else(text: str, shown: str) -> None:

@@ -835,7 +835,13 @@ def test_pods_that_are_replaced_for_a_touched_object(by: str, wrong: bool) -> No
     clique(sim, "c-0", 200, owner="uid-other")
     touched(sim, "c-0", DEPLOYED + 5000)
     old = rec.ObjectSeen(
-        at=sim.at(300), watch=sim.watch_ids[PODS], change="added", name="old", namespace="t", uid="uid-old", owner=""
+        at=sim.at(300),
+        watch=sim.watch_ids[PODS],
+        change="added",
+        name="old",
+        namespace="t",
+        uid="uid-old",
+        owner="uid-c-0",
     )
     deleting = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
     sim.add(old)
