@@ -26,8 +26,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -38,7 +39,7 @@ from ..blocked_workers import read_dump, waiting_workers
 from ..cpu import API_SERVER
 from ..phase_result import CpuResult, PhaseResult
 from ..result import OPERATOR, Finding
-from .evidence import Span, rate_limited
+from .evidence import Sent, Span, rate_limited
 from .grouping import About, Aspect, Found, of_time
 from .observed import Observed
 from .owner_steps import as_waits_explain_s, explained, least_pause_s
@@ -71,6 +72,9 @@ time without a request, and share of that without work of the operator, from whi
 _HELD_UP_SCRAPE_S, _MOSTLY = 0.5, 0.8
 """A scrape that took so long, so much of it in such a time, was kept from its answer."""
 
+_AT_ONCE = 100
+"""Requests under way at once from which on no pool of workers is meant."""
+
 _SOME_KINDS = 1.5
 """Ratio of all requests to those at one rate from which on each kind has the rate."""
 
@@ -92,6 +96,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from silent
     if not waits and not silent:
         yield from _one_at_a_time(seen)
+    yield from _without_bound(seen)
 
 
 def _at_one_rate(seen: Observed) -> Iterator[Finding]:
@@ -140,6 +145,41 @@ def _one_at_a_time(seen: Observed) -> Iterator[Finding]:
         alone.append((span.phase.seconds, one))
     if alone:
         yield max(alone, key=lambda one: one[0])[1]
+
+
+def _without_bound(seen: Observed) -> Iterator[Finding]:
+    """Yield the phase in which most requests of the operator were under way at once, where no pool of workers is meant.
+
+    The API server queues what one client sends at once, and refuses what its queue has no room for:
+    https://kubernetes.io/docs/concepts/cluster-administration/flow-control/.
+    """
+    worst: tuple[int, Span, list[Sent]] | None = None
+    for span in seen.spans:
+        sent = sorted((one for one in seen.within(span) if one.verb != "watch"), key=attrgetter("received"))
+        if len(sent) < _AT_ONCE:
+            continue
+        ends: list[int] = []
+        peak, at = 0, 0
+        for one in sent:
+            while ends and ends[0] <= one.received:
+                heappop(ends)
+            heappush(ends, one.completed)
+            if len(ends) > peak:
+                peak, at = len(ends), one.received
+        most = [one for one in sent if one.received <= at < one.completed]
+        if len(most) >= _AT_ONCE and (worst is None or len(most) > worst[0]):
+            worst = len(most), span, most
+    if worst is not None:
+        number, span, most = worst
+        what, of_it = Counter(one.what for one in most).most_common(1)[0]
+        yield Found(
+            id=ID,
+            severity="note",
+            about=of_time(span, most),
+            text=f"the operator had {number:,} requests under way at once in {span.phase.name}, {of_it:,} of them"
+            f" {what}: where nothing bounds them they grow with the objects, and the API server queues or refuses (429)"
+            " what is too much",
+        )
 
 
 class _Silence(NamedTuple):

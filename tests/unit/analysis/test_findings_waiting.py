@@ -423,3 +423,16 @@ def test_memory_that_each_reconcile_keeps(each: tuple[int, ...], collected: int,
     gone(sim)
     kept = [one for one in found(sim) if "with each reconcile in 3 phases" in one.text]
     assert bool(kept) is wrong
+
+
+@pytest.mark.parametrize(("took", "noted"), [(400, True), (40, False)])
+def test_requests_without_a_bound(took: float, noted: bool) -> None:
+    sim = settled()
+    parts: dict[str, Any] = {"verb": "create", "resource": "secrets", "namespace": "t", "code": 201}
+    for number in range(240):
+        sim.request(300 + number, took, name=f"x-{number}", **parts)
+    gone(sim)
+    every = [each for one in analyse(sim.records()).findings for each in one.all]
+    notes = [one for one in every if "under way at once" in one.text]
+    assert bool(notes) is noted
+    assert all("240 of them create secrets" in one.text for one in notes)
