@@ -302,7 +302,8 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
     scrapes = {moment.edge: scrape for scrape, moment in enumerate(target.moments) if moment.edge}
     reads = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.edge}
     grown: list[tuple[str, int, int]] = []
-    # At the first phase caches fill.
+    calm = False
+    # At the first phase caches fill; and with each object, so that in one of them none may come.
     for span in seen.spans[1:]:
         edges = [f"{edge}:{span.phase.name}" for edge in ("start", "end")]
         # What goes with a workload makes room for what is kept.
@@ -310,12 +311,13 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
         if deleted or not all(edge in scrapes and edge in reads for edge in edges):
             continue
         (start, end), (first, last) = [reads[edge] for edge in edges], [scrapes[edge] for edge in edges]
-        reconciles = sum(seen.reconciles_between(first, last, _any).values())
+        reconciles = sum(seen.reconciles_between(first, last).values())
         if start.pid == end.pid and reconciles >= _LEAST_RECONCILES:
             grown.append((span.phase.name, reconciles, end.rss_bytes - start.rss_bytes))
+            calm = calm or not seen.begins_any(start.at, end.at)
     each = [added / reconciles for _, reconciles, added in grown]
     total = sum(added for _, _, added in grown)
-    if len(each) < _PHASES or total < _LEAST_RSS or min(each) < max(_RSS_OF_EACH, median(each) / 2):
+    if not calm or len(each) < _PHASES or total < _LEAST_RSS or min(each) < max(_RSS_OF_EACH, median(each) / 2):
         return
     yield Found(
         id=ID,
@@ -331,10 +333,6 @@ def _frees_soon(target: TargetHistory) -> bool:
     """Return whether what a reconcile took is free at its end, or collections have run: a JVM's heap may grow first."""
     collections = target.grown(_COLLECTIONS, 0, len(target.moments) - 1)
     return collections >= _SEVERAL_COLLECTIONS or any(series.startswith("python_info") for series in target.series)
-
-
-def _any(_: str) -> bool:
-    return True
 
 
 def _of_process(seen: Observed) -> About:

@@ -48,8 +48,9 @@ SEEN_GONE_NS = 1_000_000_000
 _LEAST_STEADY, _LEAST_GAP_NS, _STEADY = 100, 10_000_000, (0.8, 1.5)
 """Requests at a steady rate, the least distance between two of them, and what three of five have of the median."""
 
-_OF_A_KIND, _KINDS, _SEVERAL = 15, 2, 2.0
-"""Requests for one kind, kinds with one rate, and busy workers, from which on each kind may have a limit of its own."""
+_OF_A_KIND, _GAP_OF_A_KIND_NS, _KINDS, _SEVERAL = 15, 40_000_000, 2, 2.0
+"""Requests for one kind, distance between them, kinds with one rate, and busy workers, from which on each kind may have
+a limit of its own."""
 _UNDER_WAY = 0.5
 """Requests under way on average from which on it is their answers that give the rate."""
 
@@ -127,7 +128,9 @@ class Observed(ObservedObjects):
         """The operator's series that count failed reconciles, where those of all reconciles do not say → controller."""
         return failures_of(self.target.series, self._counted) if self.target is not None else {}
 
-    def reconciles_between(self, first: int, last: int, counted: Callable[[str], bool]) -> Counter[str]:
+    def reconciles_between(
+        self, first: int, last: int, counted: Callable[[str], bool] = lambda _: True
+    ) -> Counter[str]:
         """Return controller → reconciles between two scrapes; ``counted``: whether those with a result are."""
         series_of = {series: one.controller for series, one in self._counted.items() if counted(one.result)}
         if counted("error") and not counted(""):
@@ -137,6 +140,14 @@ class Observed(ObservedObjects):
             for series, controller in series_of.items():
                 found[controller] += max(0, round(self.target.grown(series, first, last)))
         return found
+
+    @functools.cached_property
+    def _begun(self) -> list[int]:
+        return sorted(life.begun for lives in self.lives.values() for life in lives)
+
+    def begins_any(self, start: int, end: int) -> bool:
+        """Return whether an object that is followed begins in a time."""
+        return bisect.bisect_right(self._begun, end) > bisect.bisect_right(self._begun, start)
 
     @functools.cached_property
     def reconciled(self) -> int:
@@ -324,7 +335,8 @@ class Observed(ObservedObjects):
 
         Of a single worker, its own pause would look the same: several have to be busy.
         """
-        if not any((row.busy_workers or 0.0) >= _SEVERAL for row in span.phase.workers):
+        several = any((row.busy_workers or 0.0) >= _SEVERAL for row in span.phase.workers)
+        if not several or self.working(span.start, self.reached(span)) >= _UNDER_WAY:
             return None
         of_kind: dict[str, list[Sent]] = defaultdict(list)
         for one in sent:
@@ -336,7 +348,7 @@ class Observed(ObservedObjects):
                 continue
             # What a limit lets through at first comes at once: not the shortest fifth.
             middle, (_, least, _, most) = statistics.median(gaps), statistics.quantiles(gaps, n=5)
-            if middle < _LEAST_GAP_NS or least < _STEADY[0] * middle or most > _STEADY[1] * middle:
+            if middle < _GAP_OF_A_KIND_NS or least < _STEADY[0] * middle or most > _STEADY[1] * middle:
                 continue
             if len({one.object for one in those}) > len(those) / 2 and self.under_way(span) < _UNDER_WAY:
                 rates.append(1e9 / middle)

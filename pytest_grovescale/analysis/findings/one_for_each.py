@@ -163,10 +163,16 @@ def _over_reconciles(
     """Return (slope, reconciles, first count, last) of a line through counts over reconciles; None where none fits."""
     if len(scrapes) < _LEVELS:
         return None
-    steps = [sum(seen.reconciles_between(one, other, _any).values()) for one, other in pairwise(scrapes)]
+    steps = [sum(seen.reconciles_between(one, other).values()) for one, other in pairwise(scrapes)]
     done = list(accumulate(steps, initial=0))
     grown = counts[-1] - counts[0]
     busy = [after - before for step, before, after in zip(steps, counts, counts[1:], strict=False) if step >= _STEP]
+    moments = seen.target.moments if seen.target is not None else []
+    times = [(moments[one].at, moments[other].at) for one, other in pairwise(scrapes)]
+    # What comes with each object does not grow where none comes.
+    without = [step for step, (start, end) in zip(steps, times, strict=True) if not seen.begins_any(start, end)]
+    if max(without, default=0) < _STEP:
+        return None
     if len(busy) < _TIMES or grown < _ANY_POOL or min(busy) <= 0 or grown < _LEAST_LEFT * done[-1]:
         return None
     fall = max(before - after for before, after in pairwise(counts))
@@ -174,10 +180,6 @@ def _over_reconciles(
     if fits < _FITS_RECONCILES or fall > _ROOM:
         return None
     return grown / done[-1], done[-1], counts[0], counts[-1]
-
-
-def _any(_: str) -> bool:
-    return True
 
 
 def _counted(seen: Observed) -> Iterator[_Counted]:
