@@ -185,3 +185,52 @@ def test_cycles_are_measured_at_rest_and_their_phases_numbered(by_default: Run) 
     assert [one.cycle for one in result.cycles] == [0, 1, 2, 3, 4]
     assert all(one.rss_bytes and one.threads and one.watches and one.series for one in result.cycles)
     assert by_default.severe("test_cycles") == set()
+
+
+NODES = """
+from pytest_grovescale import conditions
+
+def test_nodes(scale):
+    settings = scale.workload("settings.yaml.j2", objects=12)
+    with scale.phase("deploy", timeout="60s") as deploy:
+        deploy.milestone("there", conditions.count("configmaps", 12, selector="settings"))
+        settings.apply()
+    scale.touch_each_kind()
+    with scale.phase("delete", timeout="60s") as delete:
+        delete.milestone("gone", conditions.gone(settings))
+        settings.delete()
+"""
+
+SETTINGS = """
+{%- for number in range(objects) %}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings-{{ number }}, namespace: "{{ namespace }}", labels: {settings: "yes"}}
+{%- endfor %}
+"""
+
+WATCHER = """
+name: node-watcher
+command: ["{python}", "PROGRAM", "--kubeconfig={kubeconfig}", "--health-port={health_port}"]
+identity: {namespace: grovescale-node-watcher}
+rbac:
+  - {apiGroups: [""], resources: [nodes, configmaps], verbs: [get, list, watch]}
+readiness: {url: "http://127.0.0.1:{health_port}/readyz"}
+trigger: {kind: ConfigMap}
+"""
+
+
+def test_an_operator_that_each_node_wakes_for_all_objects(running_cluster: Cluster, tmp_path: Path) -> None:
+    program = Path(__file__).parents[1] / "data/operators/node_watcher.py"
+    (tmp_path / "test_it.py").write_text(NODES, encoding="utf-8")
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest]\n", encoding="utf-8")
+    (tmp_path / "settings.yaml.j2").write_text(SETTINGS, encoding="utf-8")
+    (tmp_path / "watcher.yaml").write_text(WATCHER.replace("PROGRAM", str(program)), encoding="utf-8")
+    options = [f"--grovescale-cluster={running_cluster.name}", "--grovescale-operator=watcher.yaml"]
+    done = forked.run_pytest(["--grovescale", *options], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+    latest = tmp_path / "reports" / "latest"
+    result = msgspec.json.decode((latest / "result.json").read_bytes(), type=Result)
+    texts = [one.text for test in result.tests for one in test.findings if one.id == "reconcile-amplification"]
+    assert any("one of the nodes" in text for text in texts), done.stdout
