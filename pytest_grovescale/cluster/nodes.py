@@ -19,8 +19,8 @@ from ..kube.resources import Resource
 from .definition import POOL_LABEL, ClusterDefinition, NodePool
 from .ledger import CLUSTER_LABEL
 
-_NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
-_PATH = _NODES.path()
+NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
+_PATH = NODES.path()
 _NOT_READY = "node.kubernetes.io/not-ready"
 _ATTEMPTS = 25
 
@@ -99,7 +99,7 @@ async def put(client: Client, some: Iterable[Mapping[str, Any]]) -> None:
 
 async def remove(client: Client, selector: str) -> int:
     """Delete the nodes of a label selector, and return their number."""
-    listing = await client.list(_NODES, label_selector=selector)
+    listing = await client.list(NODES, label_selector=selector)
     await in_parallel((str(item["metadata"]["name"]) for item in listing.items), lambda name: _delete(client, name))
     return len(listing.items)
 
@@ -137,7 +137,7 @@ async def wait_ready(client: Client, count: int, *, timeout_s: float, selector: 
     try:
         async with (
             asyncio.timeout(timeout_s),
-            aclosing(follow(client, _NODES, label_selector=selector, shape=_Node)) as changes,
+            aclosing(follow(client, NODES, label_selector=selector, shape=_Node)) as changes,
         ):
             while len(ready) < count:
                 change = await anext(changes)

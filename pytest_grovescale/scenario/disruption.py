@@ -22,7 +22,6 @@ T = TypeVar("T")
 Object = Mapping[str, Any]
 
 _PODS = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True)
-NODES = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False)
 
 _EVICT_AGAIN_S = 0.5
 """Pause before an eviction that a PodDisruptionBudget refuses is asked for again, s; `kubectl drain` takes 5."""
@@ -76,7 +75,7 @@ async def overwrite(client: Client, kind: str, namespace: str, body: Object) -> 
 async def nodes_of(client: Client, some: Iterable[Object], cluster: str) -> list[Object]:
     """Return the simulated nodes of a cluster that pods run on, by name."""
     used = {pod["spec"].get("nodeName") for pod in some}
-    listing = await client.list(NODES, label_selector=nodes.selector(cluster))
+    listing = await client.list(nodes.NODES, label_selector=nodes.selector(cluster))
     return sorted((node for node in listing.items if name(node) in used), key=name)
 
 
@@ -84,7 +83,7 @@ async def cordon(client: Client, some: Iterable[Object], *, cordoned: bool) -> N
     """Let no further pod be bound to nodes; or let them again."""
 
     async def patch(node: Object) -> None:
-        await client.patch(NODES, name(node), body={"spec": {"unschedulable": cordoned or None}})
+        await client.patch(nodes.NODES, name(node), body={"spec": {"unschedulable": cordoned or None}})
 
     await in_parallel(some, patch)
 
@@ -125,7 +124,7 @@ async def lose(client: Client, lost: Iterable[Object], on_them: Iterable[Object]
     """
     on_them = list(on_them)
     # First, so that no simulated kubelet plays them any more.
-    await in_parallel(lost, lambda node: client.delete(NODES, name(node)))
+    await in_parallel(lost, lambda node: client.delete(nodes.NODES, name(node)))
     await _patch_status(client, on_them, _ready("False", "NodeLost"))
     await delete_pods(client, on_them)
 

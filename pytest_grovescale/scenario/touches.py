@@ -19,7 +19,6 @@ from ..errors import UsageError
 from ..kube.errors import ApiError, NotFound
 from ..kube.resources import Resource
 from ..recording.records import TOUCH
-from .disruption import NODES
 from .quiescence import cpu_ns, until_done, until_rest
 from .running_phase import RunningPhase
 
@@ -73,12 +72,12 @@ def touch_each_kind(test: RunningTest, name: str, *, timeout: str | float) -> No
 
 
 async def _node(contents: Contents, test: RunningTest) -> list[_Chosen]:
-    """Return a simulated node, where the operator watches nodes and not one by its name."""
+    """Return a simulated node, where the operator watches nodes."""
     user = contents.opened.identities.get(OPERATOR, "")
     if not any(one.verb == "watch" and one.resource == "nodes" and one.user == user for one in contents.requests):
         return []
     try:
-        listing = await test.client.list(NODES, label_selector=nodes.selector(test.cluster.name))
+        listing = await test.client.list(nodes.NODES, label_selector=nodes.selector(test.cluster.name))
     except ApiError as error:
         test.progress.say(f"no node was touched: {error.message}")
         return []

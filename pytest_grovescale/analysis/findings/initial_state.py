@@ -104,10 +104,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _series(seen, target, after)
         of_process = list(_process(seen, target, after, said=for_each.keys()))
         yield from of_process
-    if not for_each and not of_process:
-        yield from (one for _, one in one_for_each.left_by_reconciles(seen))
-    if seen.settled and target is not None and after is not None:
         yield from _heap(seen, target, after)
+    if not for_each and not of_process:
+        yield from one_for_each.left_by_reconciles(seen)
     yield from _grown_by_changes(seen)
     if seen.settled:
         yield from _asked(seen)

@@ -26,7 +26,7 @@ from ..phase_result import PhaseResult, WriteEffects
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Sent, Span, Touch
+from .evidence import Life, ObjectId, Sent, Span, Touch
 from .grouping import About, Aspect, Found
 from .idle_windows import comes_regularly
 from .observed import QUIET_NS, Observed
@@ -101,10 +101,7 @@ def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         first = triggers_of(seen.contents, span.recorded)[0][0]
         pods = seen.lives.get("pods", ())
         there = [pod for pod in pods if pod.stays(first)]
-        by_test = {(one.resource, one.object) for one in seen.by_harness(first, span.end) if one.verb == "delete"}
-        gone = [pod for pod in there if not pod.exists(span.end) or pod.deleting(span.end)]
-        left = sum(pod.key not in by_test for pod in gone)
-        came = sum(first <= pod.begun < span.end for pod in pods)
+        left, came = _turnover(seen, pods, first, span.end)
         if min(left, came) >= min(_FEW, max(1, len(there) / 2)) and seen.still(first, QUIET_NS / 1e9):
             yield Found(
                 id=ID,
@@ -115,6 +112,16 @@ def _replaced(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
                 check="noop_writes(max=0)",
             )
             return
+
+
+def _turnover(seen: Observed, pods: Iterable[Life], start: int, end: int) -> tuple[int, int]:
+    """Return how many pods that were there left in a time, but for those that the test deleted, and how many came."""
+    by_test = {(one.resource, one.object) for one in seen.by_harness(start, end) if one.verb == "delete"}
+    left = came = 0
+    for pod in pods:
+        left += pod.stays(start) and (not pod.exists(end) or pod.deleting(end)) and pod.key not in by_test
+        came += start <= pod.begun < end
+    return left, came
 
 
 def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
@@ -185,14 +192,9 @@ def _replaced_for_touches(seen: Observed) -> Iterator[Finding]:
     for touch, after in zip(touches, [*touches[1:], None], strict=False):
         end = after.start if after is not None else touch.end
         pods = [life for life in seen.below(seen.line(touch.life)[-1]) if life.resource == "pods"]
-        came = sum(touch.start <= pod.begun < end for pod in pods)
-        by_test = {one.object for one in seen.by_harness(touch.start, end) if one.verb == "delete"}
-        went = sum(
-            pod.marked_at is not None and touch.start <= pod.marked_at < end and pod.object not in by_test
-            for pod in pods
-        )
-        if min(came, went) > (worst[0] if worst is not None else 0):
-            worst = min(came, went), touch
+        replaced = min(_turnover(seen, pods, touch.start, end))
+        if replaced > (worst[0] if worst is not None else 0):
+            worst = replaced, touch
     if worst is not None:
         number, touch = worst
         yield Found(
@@ -213,11 +215,13 @@ def _made_for_touches(seen: Observed) -> Iterator[Finding]:
     made: Counter[tuple[str, str]] = Counter()
     sent: list[Sent] = []
     for touch in seen.touches:
-        for one in seen.requests_in(touch.start, touch.end):
-            if one.verb != "create" or not _stays(seen, one, touch) or _goes(seen, one.resource, touch):
-                continue
-            made[touch.life.resource, one.resource] += 1
-            sent.append(one)
+        new = [
+            one for one in seen.requests_in(touch.start, touch.end) if one.verb == "create" and _stays(seen, one, touch)
+        ]
+        going = {resource for resource in {one.resource for one in new} if _goes(seen, resource, touch)}
+        new = [one for one in new if one.resource not in going]
+        made.update((touch.life.resource, one.resource) for one in new)
+        sent += new
     if made:
         (touched, resource), number = made.most_common(1)[0]
         yield Found(

@@ -141,13 +141,9 @@ class Observed(ObservedObjects):
                 found[controller] += max(0, round(self.target.grown(series, first, last)))
         return found
 
-    @functools.cached_property
-    def _begun(self) -> list[int]:
-        return sorted(life.begun for lives in self.lives.values() for life in lives)
-
     def begins_any(self, start: int, end: int) -> bool:
         """Return whether an object that is followed begins in a time."""
-        return bisect.bisect_right(self._begun, end) > bisect.bisect_right(self._begun, start)
+        return bisect.bisect_right(self.came, end) > bisect.bisect_right(self.came, start)
 
     @functools.cached_property
     def reconciled(self) -> int:
@@ -335,8 +331,9 @@ class Observed(ObservedObjects):
 
         Of a single worker, its own pause would look the same: several have to be busy.
         """
+        reached = self.reached(span)
         several = any((row.busy_workers or 0.0) >= _SEVERAL for row in span.phase.workers)
-        if not several or self.working(span.start, self.reached(span)) >= _UNDER_WAY:
+        if not several or self.working(span.start, reached) >= _UNDER_WAY or self.under_way(span) >= _UNDER_WAY:
             return None
         of_kind: dict[str, list[Sent]] = defaultdict(list)
         for one in sent:
@@ -344,13 +341,13 @@ class Observed(ObservedObjects):
         rates = []
         for those in of_kind.values():
             gaps = [after.received - before.received for before, after in itertools.pairwise(those)]
-            if len(gaps) < _OF_A_KIND or sum(gaps) < (self.reached(span) - span.start) / 2:
+            if len(gaps) < _OF_A_KIND or sum(gaps) < (reached - span.start) / 2:
                 continue
             # What a limit lets through at first comes at once: not the shortest fifth.
             middle, (_, least, _, most) = statistics.median(gaps), statistics.quantiles(gaps, n=5)
             if middle < _GAP_OF_A_KIND_NS or least < _STEADY[0] * middle or most > _STEADY[1] * middle:
                 continue
-            if len({one.object for one in those}) > len(those) / 2 and self.under_way(span) < _UNDER_WAY:
+            if len({one.object for one in those}) > len(those) / 2:
                 rates.append(1e9 / middle)
         alike = len(rates) >= _KINDS and min(rates) >= _STEADY[0] * max(rates)
         return max(rates) if alike else None

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from ...recording.records import STACKS_LEFT
 from ..blocked_workers import read_dump, stack_groups
+from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
 from .evidence import is_builtin
 from .grouping import About, Aspect, Found
@@ -125,8 +126,8 @@ def findings(seen: Observed) -> Iterator[tuple[str, Finding]]:
         yield counted.what, one
 
 
-def left_by_reconciles(seen: Observed) -> Iterator[tuple[str, Finding]]:
-    """Yield what each reconcile of one process leaves behind, by its scrapes: goroutines, threads."""
+def left_by_reconciles(seen: Observed) -> Iterator[Finding]:
+    """Yield what each reconcile of one process leaves behind, by its scrapes: goroutines, threads, open files."""
     if (target := seen.target) is None:
         return
     ends = [*(begin for begin, _ in seen.absences), seen.end]
@@ -139,45 +140,39 @@ def left_by_reconciles(seen: Observed) -> Iterator[tuple[str, Finding]]:
                 for scrape, (one, value) in enumerate(zip(target.moments, values, strict=True))
                 if begin < one.at <= end and value is not None
             ]
-            line = _over_reconciles(seen, scrapes, [values[scrape] or 0.0 for scrape in scrapes])
+            line = _over_reconciles(seen, target, scrapes, [values[scrape] or 0.0 for scrape in scrapes])
             if line is not None:
                 lines.append((line, scrapes))
         if lines:
             (each, reconciles, first, last), scrapes = max(lines, key=lambda one: one[0][1])
-            yield (
-                what,
-                Found(
-                    id="initial-state",
-                    severity="defect",
-                    about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
-                    text=f"reconciles leave {what} behind: {first:,.0f} grew to {last:,.0f} with {reconciles:,}"
-                    f" reconciles of one process, {each:.2g} with each, and never fell",
-                    evidence=(f"{series}, {len(scrapes):,} times",),
-                ),
+            yield Found(
+                id="initial-state",
+                severity="defect",
+                about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
+                text=f"reconciles leave {what} behind: {first:,.0f} grew to {last:,.0f} with {reconciles:,}"
+                f" reconciles of one process, {each:.2g} with each, and never fell",
+                evidence=(f"{series}, {len(scrapes):,} times",),
             )
 
 
 def _over_reconciles(
-    seen: Observed, scrapes: Sequence[int], counts: Sequence[float]
+    seen: Observed, target: TargetHistory, scrapes: Sequence[int], counts: Sequence[float]
 ) -> tuple[float, int, float, float] | None:
     """Return (slope, reconciles, first count, last) of a line through counts over reconciles; None where none fits."""
-    if len(scrapes) < _LEVELS:
+    grown = counts[-1] - counts[0] if counts else 0.0
+    if len(scrapes) < _LEVELS or grown < _ANY_POOL:
+        return None
+    if max(before - after for before, after in pairwise(counts)) > _ROOM:
         return None
     steps = [sum(seen.reconciles_between(one, other).values()) for one, other in pairwise(scrapes)]
     done = list(accumulate(steps, initial=0))
-    grown = counts[-1] - counts[0]
     busy = [after - before for step, before, after in zip(steps, counts, counts[1:], strict=False) if step >= _STEP]
-    moments = seen.target.moments if seen.target is not None else []
-    times = [(moments[one].at, moments[other].at) for one, other in pairwise(scrapes)]
+    times = pairwise(target.moments[scrape].at for scrape in scrapes)
     # What comes with each object does not grow where none comes.
     without = [step for step, (start, end) in zip(steps, times, strict=True) if not seen.begins_any(start, end)]
-    if max(without, default=0) < _STEP:
+    if max(without, default=0) < _STEP or len(busy) < _TIMES or min(busy) <= 0:
         return None
-    if len(busy) < _TIMES or grown < _ANY_POOL or min(busy) <= 0 or grown < _LEAST_LEFT * done[-1]:
-        return None
-    fall = max(before - after for before, after in pairwise(counts))
-    fits = correlation(done, counts) ** 2
-    if fits < _FITS_RECONCILES or fall > _ROOM:
+    if grown < _LEAST_LEFT * done[-1] or correlation(done, counts) ** 2 < _FITS_RECONCILES:
         return None
     return grown / done[-1], done[-1], counts[0], counts[-1]
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from ...recording.records import ObjectSeen
 from ..api_requests import SYSTEM_ACCOUNTS
 from ..result import Finding
-from .evidence import Life, Sent, form, is_builtin, number_of, shown
+from .evidence import Life, Sent, changed_paths, form, is_builtin, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -101,7 +101,12 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
         for life in seen.lives[resource]:
             if (resource, life.object) not in applied or not life.own_updates:
                 continue
-            specs = {path for event in life.events[1:] for path in _wanted(event) if _alone(seen, life, event)}
+            specs = {
+                path
+                for event in life.events[1:]
+                if (paths := changed_paths(event, _CONTENTS)) and _alone(seen, life, event)
+                for path in paths
+            }
             if specs:
                 objects += 1
                 changed.update(specs)
@@ -116,13 +121,6 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
                 " its user's, who applies it again from where it is kept",
                 check="noop_writes(max=0)",
             )
-
-
-def _wanted(event: ObjectSeen) -> list[str]:
-    """Return the paths of a spec, or of data, that an event changed."""
-    if event.difference is None:
-        return []
-    return [path for path in event.difference.paths if path.startswith(_CONTENTS)]
 
 
 def _alone(seen: Observed, life: Life, event: ObjectSeen) -> bool:

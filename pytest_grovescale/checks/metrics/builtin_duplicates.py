@@ -136,8 +136,7 @@ _SAYINGS = (
     _saying(r"(?:virtual_memory|vsize|vms)_bytes", "g", "process_virtual_memory_bytes"),
     _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "jvm_memory_used_bytes", '{area="heap"}'),
     _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "go_memstats_heap_alloc_bytes"),
-    _saying(r"(?:live|jvm)_threads?(?:_count)?|threads_live", "g", "jvm_threads_live_threads"),
-    _saying(r"threads?(?:_(?:count|number|current|running))?", "g", "jvm_threads_live_threads"),
+    _saying(r"threads?(?:_(?:count|number|current|running))?|threads_live", "g", "jvm_threads_live_threads"),
     _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", _START),
     _saying(
         r"open_(?:fds|files|(?:file_)?(?:descriptors|handles))|(?:fds|file_(?:descriptors|handles))_open",

@@ -8,7 +8,7 @@ https://prometheus.io/docs/practices/naming/#labels.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...exposition.families import Series
 from .families import Problem, Served, written
@@ -99,67 +99,61 @@ def _instead_of_a_label(families: Sequence[Served]) -> Iterator[Problem]:
         if label in ("controller", "kind", "resource") or family.name.startswith("workqueue_")
         for value in values
     }
-    alike: dict[tuple[object, ...], dict[str, Served]] = {}
-    for family in families:
-        parts = family.name.split("_")
-        if family.of_library or not any(map(_OF_CONTROLLERS.fullmatch, parts)):
-            continue
-        for place, word in enumerate(parts[1:], 1):
-            if not _OF_CONTROLLERS.fullmatch(word):
-                key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
-                alike.setdefault(key, {})[word] = family
-    for same in alike.values():
+
+    def may_be_named(family: Served, place: int, word: str) -> bool:
+        of_controllers = any(map(_OF_CONTROLLERS.fullmatch, family.name.split("_")))
+        return bool(place) and of_controllers and not _OF_CONTROLLERS.fullmatch(word)
+
+    for same in _apart_in_a_word(families, may_be_named):
         listed = {word: one for word, one in same.items() if _word(word) in known}
         said = {word: one for word, one in same.items() if _names_many(word, one.family.help)}
         named = listed if len(listed) > 1 else said if len(said) >= _FEW_RANGES else {}
         if named:
-            first = next(iter(named.values()))
-            words = ", ".join(sorted(named))
-            says = f"its name differs from those of others in {words} only, so that no query adds them up"
-            fix = "make them one family, with a label controller"
-            yield Problem(family=first.name, rule="label-in-name", says=says, fix=fix)
+            yield _apart(next(iter(named.values())), sorted(named), "controller")
 
 
 def _word_in_name(families: Iterable[Served]) -> Iterator[Problem]:
     """Yield gauges that differ in the word for a state, and counters that differ in that for a verb."""
-    alike: dict[tuple[object, ...], dict[str, Served]] = {}
-    for family in families:
-        telling = {"gauge": _STATES, "counter": _VERBS}.get(family.family.type, frozenset())
-        parts = family.name.split("_")
-        for place, word in enumerate(parts):
-            if not family.of_library and word in telling:
-                key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
-                alike.setdefault(key, {})[word] = family
-    for same in alike.values():
+    telling = {"gauge": _STATES, "counter": _VERBS}
+    for same in _apart_in_a_word(families, lambda family, _, word: word in telling.get(family.family.type, ())):
         if len(same) >= _FEW_RANGES:
             first = next(iter(same.values()))
-            words = ", ".join(sorted(same))
-            says = f"its name differs from those of others in {words} only, so that no query adds them up"
-            fix = f"make them one family, with a label {'state' if first.family.type == 'gauge' else 'operation'}"
-            yield Problem(family=first.name, rule="label-in-name", says=says, fix=fix)
+            yield _apart(first, sorted(same), "state" if first.family.type == "gauge" else "operation")
 
 
 def _numbered(families: Iterable[Served]) -> Iterator[Problem]:
     """Yield families that differ in a number only: the index of one of several things, or a status of HTTP."""
-    alike: dict[tuple[object, ...], dict[str, Served]] = {}
-    for family in families:
-        parts = family.name.split("_")
-        for place, word in enumerate(parts):
-            if not family.of_library and (_INDEX.fullmatch(word) or _STATUS.fullmatch(word)):
-                key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
-                alike.setdefault(key, {})[word] = family
-    for same in alike.values():
+    for same in _apart_in_a_word(families, lambda _, __, word: bool(_INDEX.fullmatch(word) or _STATUS.fullmatch(word))):
         words = sorted(same, key=lambda word: (len(word), word))
         statuses = all(map(_STATUS.fullmatch, words))
         numbers = [int(word, 16 if word.startswith("0x") else 10) for word in words if _INDEX.fullmatch(word)]
         indexes = len(numbers) == len(words) and numbers == list(range(numbers[0], numbers[0] + len(words)))
         if (statuses and len(words) > 1) or (indexes and len(words) >= _FEW_RANGES):
-            says = (
-                f"its name differs from those of others in {', '.join(words[:4])} only, so that no query adds them up"
-            )
-            label = "code" if statuses else "for the number"
-            fix = f"make them one family, with a label {label}"
-            yield Problem(family=same[words[0]].name, rule="label-in-name", says=says, fix=fix)
+            yield _apart(same[words[0]], words[:4], "code" if statuses else "for the number")
+
+
+def _apart_in_a_word(
+    families: Iterable[Served], fits: Callable[[Served, int, str], bool]
+) -> Iterable[Mapping[str, Served]]:
+    """Return families of one type and the same labels whose names differ in one word that fits, by that word.
+
+    ``fits``: is given a family of the program's own, a word of its name, and the word's place.
+    """
+    alike: dict[tuple[object, ...], dict[str, Served]] = {}
+    for family in families:
+        parts = family.name.split("_")
+        for place, word in enumerate(parts):
+            if not family.of_library and fits(family, place, word):
+                key = (family.family.type, *sorted(family.labels()), place, *parts[:place], "", *parts[place + 1 :])
+                alike.setdefault(key, {})[word] = family
+    return alike.values()
+
+
+def _apart(family: Served, words: Sequence[str], label: str) -> Problem:
+    """Return that names differ in some words only."""
+    says = f"its name differs from those of others in {', '.join(words)} only, so that no query adds them up"
+    fix = f"make them one family, with a label {label}"
+    return Problem(family=family.name, rule="label-in-name", says=says, fix=fix)
 
 
 def _word(name: str) -> str:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...exposition.families import Series
 from .families import Problem, Served, written
 
 OF_OUTCOMES = frozenset(
-    {
-        "reason",
-        "cause",
-        "result",
-        "outcome",
-        "error_type",
-        "type",
-        "status",
-        "state",
-        "phase",
-        "controller",
-        "kind",
-        "operation",
-    }
+    {"reason", "cause", "result", "outcome", "error_type", "type", "status", "state", "phase"}
+    | {"controller", "kind", "operation"}
 )
 """Labels that say what happened or who did it: there is always an answer."""
 
@@ -46,7 +34,8 @@ _STATUS_LINE = re.compile(r"[1-5]\d\d [A-Z][A-Za-z' -]+")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'", re.DOTALL)
 
 _NUMBERED = re.compile(
-    r"phase|state|mode|role|outcome|result|reason|cause|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)",
+    r"phase|state|mode|role|outcome|result|reason|cause"
+    r"|(?!(?:.*_)?(?:exit|http|grpc|response|return|wait)_).+_(?:phase|state|status)",
     re.I,
 )
 """Labels whose values are words."""
@@ -66,50 +55,41 @@ _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
 
 def problems(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
     """Yield a label with values that mean the same and are written differently."""
+    for says, value, fix in _variants(label, list(values)):
+        yield Problem(family=family.name, rule="label-variants", says=says, series=written(values[value]), fix=fix)
+
+
+def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with a label, a value that shows it, and the fix."""
     known: dict[str, str] = {}
-    for value, one in values.items():
+    for value in values:
         other = known.setdefault(_SEPARATORS.sub("", value).casefold(), value)
         if (wrong := _wrong(value)) is not None:
-            says, fix = f"{label} has the value {value[:40]!r}, {wrong[0]}", wrong[1]
-        elif other != value:
+            yield f"{label} has the value {value[:40]!r}, {wrong[0]}", value, wrong[1]
+            return
+        if other != value:
             says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or hyphens only"
-            fix = "write each value one way"
-        else:
-            continue
-        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
-        return
+            yield says, value, "write each value one way"
+            return
     quoted = [value for value in values if _QUOTED.fullmatch(value)]
     if quoted and (label.lower() in OF_OUTCOMES or 1 < len(quoted) == len(values)):
-        value, one = quoted[0], values[quoted[0]]
-        says, fix = f"{label} has the value {value[:40]}, with quotes around it", "take them away"
-        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
+        yield f"{label} has the value {quoted[0][:40]}, with quotes around it", quoted[0], "take them away"
     classes = [value for value in values if _CLASS.fullmatch(value)]
     if classes and any(map(_CODE.fullmatch, values)):
         says = f"{label} has the class {classes[0]} and single codes, so that a query has to know of both"
-        yield Problem(
-            family=family.name,
-            rule="label-variants",
-            says=says,
-            series=written(values[classes[0]]),
-            fix="write classes or codes",
-        )
+        yield says, classes[0], "write classes or codes"
     if _NUMBERED.fullmatch(label) and len(values) > 1 and all(re.fullmatch(r"\d\d?", value) for value in values):
         says = f"the values of {label} are numbers that stand for words ({', '.join(sorted(values)[:3])})"
-        one = next(iter(values.values()))
-        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix="write the words")
+        yield says, values[0], "write the words"
     for words in _SYNONYMS:
         several = sorted(words & known.keys())
         if len(several) > 1:
             says = f"{label} has the values {' and '.join(several[:2])}, which mean the same"
-            example = written(values[known[several[0]]])
-            yield Problem(
-                family=family.name, rule="label-variants", says=says, series=example, fix="write each value one way"
-            )
+            yield says, known[several[0]], "write each value one way"
     ways = [way for way in _BOOLEANS if not way.isdisjoint(known)]
     if len(ways) > 1 and known.keys() <= set().union(*_BOOLEANS):
-        says, fix = f"{label} says yes or no in {len(ways)} ways: {', '.join(sorted(known))}", "write true and false"
-        one = next(iter(values.values()))
-        yield Problem(family=family.name, rule="label-variants", says=says, series=written(one), fix=fix)
+        says = f"{label} says yes or no in {len(ways)} ways: {', '.join(sorted(known))}"
+        yield says, values[0], "write true and false"
 
 
 def _wrong(value: str) -> tuple[str, str] | None:

@@ -19,7 +19,7 @@ from . import label_spelling
 from .families import RESERVED, Problem, Served, served, written
 from .label_spelling import OF_OUTCOMES
 from .series import none_served
-from .shapes import OF_INFOS, is_identifier, owned, peers_of, ports_of, shape_of
+from .shapes import OF_INFOS, is_identifier, objects_in_paths, owned, peers_of, ports_of, shape_of
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
 from .units import ABBREVIATIONS, unit_in
 
@@ -78,7 +78,6 @@ _MOST_WORDS = 10
 
 _OF_PEERS = re.compile(r"(?:.*_)?(?:peer|client|remote|source|src|caller|local)_?port", re.IGNORECASE)
 _OF_ROUTES = frozenset({"handler", "route", "endpoint"})
-_NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")
 _DIGITS = re.compile(r"\d+")
 _NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
 
@@ -303,7 +302,7 @@ def _of_label(
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     shape = None if fact or _routes(label, values) else shape_of(values)
     if shape is None:
-        shape = _of_objects(values)
+        shape = objects_in_paths(values)
     if shape is None and _OF_PEERS.fullmatch(label):
         shape = ports_of(values)
     if shape is None and not family.name.endswith("_info"):
@@ -350,21 +349,6 @@ def _same(family: Served) -> Iterator[Problem]:
 def _differ(values: Collection[str]) -> bool:
     """Return whether most values differ in more than a number, by which parts of a fixed list differ, as ``db0``."""
     return 2 * len({_DIGITS.sub("", value) for value in values}) > len(values)
-
-
-def _of_objects(values: Iterable[str]) -> tuple[str, str] | None:
-    """Return that paths have names of objects in them, each behind its kind in the plural, and one of them.
-
-    As ``/clusters/orders/topics`` and ``/clusters/billing/topics``.
-    """
-    known: dict[str, str] = {}
-    for value in values:
-        for match in _NAMED_IN_PATH.finditer(value):
-            around = f"{value[: match.start(1)]}*{value[match.end(1) :].partition('/')[2].partition('/')[0]}"
-            other = known.setdefault(around, match[1])
-            if other != match[1]:
-                return "a path with an object's name", value
-    return None
 
 
 def _is_amount(label: str, values: Collection[str]) -> bool:

@@ -394,10 +394,13 @@ def _camel_case(family: Served) -> Iterator[Problem]:
             )
 
 
-def _unit_abbreviation(family: Served) -> Iterator[Problem]:
+def _singular_unit(family: Served) -> Iterator[Problem]:
     if (one := _SINGULAR.search(family.name)) is not None:
         name = f"{family.name[: one.end(1)]}s{family.name[one.end(1) :]}"
         yield _problem(family, "unit", f"its unit {one[1]} is in the singular", f"name it {name}")
+
+
+def _unit_abbreviation(family: Served) -> Iterator[Problem]:
     for word, base in {**ABBREVIATIONS, **OF_TEMPERATURES}.items():
         # Amid a name it is short for namespace.
         if _has_word(family.name, word) and (word != "ns" or re.search(r"_ns(?:_total)?$", family.name)):
@@ -414,6 +417,7 @@ _RULES: tuple[Callable[[Served], Iterator[Problem]], ...] = (
     _type_in_name,
     _reserved_character,
     _camel_case,
+    _singular_unit,
     _unit_abbreviation,
     _derived,
     _words_as_numbers,

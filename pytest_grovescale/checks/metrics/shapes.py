@@ -199,6 +199,24 @@ def owned(values: Collection[str]) -> tuple[str, str] | None:
     return "a name with its owner", matches[0][0]
 
 
+_NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")
+
+
+def objects_in_paths(values: Iterable[str]) -> tuple[str, str] | None:
+    """Return that paths have names of objects in them, each behind its kind in the plural, and one of them.
+
+    As ``/clusters/orders/topics`` and ``/clusters/billing/topics``.
+    """
+    known: dict[str, str] = {}
+    for value in values:
+        for match in _NAMED_IN_PATH.finditer(value):
+            around = f"{value[: match.start(1)]}*{value[match.end(1) :].partition('/')[2].partition('/')[0]}"
+            other = known.setdefault(around, match[1])
+            if other != match[1]:
+                return "a path with an object's name", value
+    return None
+
+
 def is_identifier(value: str) -> bool:
     """Return whether a value under a label that often holds identifiers is one: it has a number of its own."""
     return _IDENTIFIER.fullmatch(_PORT.sub("", value)) is not None and not _FIXED.fullmatch(value)

@@ -57,8 +57,8 @@ _PLURAL = re.compile(r"[a-z]{3}[^\Ws]s$")
 """The end of a word for several things."""
 
 _MAY_BE_PARTS = re.compile(
-    r"ratio|average|avg|mean|median|rate\b|_rate|\bper\b|fraction|percent|estimat|weight|core|cpu|resource|load|second|minute"
-    r"|hour|day|watt|volt|amp|credit|token|point|unit|degree|score|money|cost|price|dollar|euro",
+    r"ratio|average|avg|mean|median|rate\b|_rate|\bper\b|fraction|percent|estimat|weight|core|cpu|resource|load"
+    r"|second|minute|hour|day|watt|volt|amp|credit|token|point|unit|degree|score|money|cost|price|dollar|euro",
     re.IGNORECASE,
 )
 """What a name or a help text says of a number that need not be whole, though it is one of things."""
@@ -262,7 +262,7 @@ def _is_a_moment(name: str, value: float) -> bool:
 
 
 def _builds(family: Served) -> Iterator[tuple[str, str, str]]:
-    """Yield a second build of one process: series that differ in nothing but which build it is."""
+    """Yield a build without a version, and a second one of one process: what differs in which build it is alone."""
     if not _BUILD.search(family.name):
         return
     for one in family.series:
