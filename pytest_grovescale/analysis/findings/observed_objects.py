@@ -17,6 +17,8 @@ from .evidence import Kind, Life, ObjectId, Sent, Touch, Window, is_news
 from .observed_requests import WORKLOAD, ObservedRequests
 
 _DELETION = "metadata.deletionTimestamp"
+_LEAST_LAG_NS = 1_000_000_000
+"""What a watch may be behind the API server where the recording does not show it to be more, ns."""
 _UPDATES = frozenset({"update", "patch"})
 
 
@@ -91,6 +93,28 @@ class ObservedObjects(ObservedRequests):
     def went(self) -> list[int]:
         """When objects of any watched kind were seen to be gone, in order."""
         return sorted(gone for lives in self.lives.values() for life in lives if (gone := life.gone_at) is not None)
+
+    def shown_until(self, resource: str) -> int:
+        """Return up to when a kind's writes have their events: the end, or before it where the watch was still behind.
+
+        A test that is interrupted, or fails in the middle of its work, ends with writes whose events had not come.
+        """
+        last = max(
+            (event.at for life in self.lives.get(resource, ()) if (event := life.event_at(self.end)) is not None),
+            default=self.begin,
+        )
+        return self.end - self._lag if self.end - last < self._lag else self.end
+
+    @functools.cached_property
+    def _lag(self) -> int:
+        """How far watches may be behind: twice the longest time from the answer to a create until its event, ns."""
+        made = (
+            life.begun - life.writes[0].completed
+            for lives in self.lives.values()
+            for life in lives
+            if life.complete and life.writes and life.writes[0].created
+        )
+        return max(2 * max(made, default=0), _LEAST_LAG_NS)
 
     def existing(self, start: int, end: int) -> int:
         """Return how many objects of all watched kinds existed in a time."""

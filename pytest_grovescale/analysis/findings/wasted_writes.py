@@ -179,6 +179,7 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     total = 0
     example = ""
     sent: list[Sent] = []
+    shown_until = seen.shown_until(resource)
     for life in lives:
         key = life.object
         if not life.own_updates or not life.complete or names[key] > 1 or life.begun < seen.begin:
@@ -192,7 +193,7 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
             if one.user == seen.operator
             and one.verb not in ("delete", "create")
             and not one.created  # an apply that made the object
-            and (leaving is None or one.completed < leaving)
+            and one.completed < (shown_until if leaving is None else min(leaving, shown_until))
         ]
         if not own:
             continue

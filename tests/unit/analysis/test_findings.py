@@ -321,6 +321,16 @@ def test_writes_without_effect() -> None:
     assert wasted.text.startswith("8 of 16 writes")
 
 
+def test_writes_whose_events_had_not_come_when_the_test_ended() -> None:
+    sim = settled()  # the clean-up begins a second after DELETED
+    for number in range(8):
+        made(sim, f"svc-{number}", 200 + number, owner="u")
+        for ms in (400, 600):
+            sim.request(DELETED + ms, verb="patch", resource="services", namespace="t", name=f"svc-{number}")
+        seen(sim, f"svc-{number}", DELETED + 450, "modified")
+    assert "wasted-writes" not in ids(sim)
+
+
 def test_an_apply_that_makes_an_object_is_no_write_without_effect() -> None:
     sim = settled()
     sim.watch(SERVICES, 5)
