@@ -69,6 +69,10 @@ class Backend(ABC):
             next_step="Leave out the colon and what follows it.",
         )
 
+    def makes(self, definition: ClusterDefinition) -> bool:
+        """Return whether it makes a cluster's control plane, rather than find one that stays as it is."""
+        return not self.foreign
+
     def version_decided_by(self, definition: ClusterDefinition) -> str:
         """Return what decides the Kubernetes version of a cluster instead of its definition; empty: nothing does."""
         return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +35,7 @@ CONTROLLERS = (
     "serviceaccount-controller",
     "pod-garbage-collector-controller",
     "clusterrole-aggregation-controller",
+    "persistentvolumeclaim-protection-controller",
     "deployment-controller",
     "replicaset-controller",
     "statefulset-controller",
@@ -45,8 +47,10 @@ CONTROLLERS = (
     "disruption-controller",
 )
 """Those that a cluster runs by default."""
-# kube-controller-manager knows it by its older name, too.
+# kube-controller-manager knows them by their older names, too.
 _NODE_LIFECYCLE = ("node-lifecycle-controller", "nodelifecycle")
+_BINDER = ("persistentvolume-binder-controller", "persistentvolume-binder")
+_CLAIM = "PersistentVolumeClaim"
 _RESERVED_FLAGS = {
     "etcd-servers",
     "secure-port",
@@ -207,6 +211,11 @@ class ClusterDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Binary → path; these binaries are not looked up."""
 
     @property
+    def simulates_claims(self) -> bool:
+        """Whether a Stage binds the claims of pods, so that nothing else has to."""
+        return any(_plays(stage, _CLAIM) for stage in self.stages)
+
+    @property
     def node_count(self) -> int:
         return sum(pool.count for pool in self.nodes)
 
@@ -283,6 +292,11 @@ def _checked(written: ClusterDefinition, source: Source) -> ClusterDefinition:
         _check_numbers(written, source)
     mistakes.demand_none()
     written = _with_leases(_of_backend(written, source))
+    if not backend(written.backend).makes(written):
+        # Claims there are bound as its own storage classes say.
+        stages = [stage for stage in stages if not _plays(stage, _CLAIM)]
+    elif any(_plays(stage, _CLAIM) for stage in stages):
+        written = _without_binder(written, source)
     binaries = {name: _binary(source, name, written.binaries[name]) for name in written.binaries}
     return msgspec.structs.replace(
         written, extends="", kubernetes=version, nodes=pools, stages=stages, binaries=binaries
@@ -310,6 +324,27 @@ def _with_leases(written: ClusterDefinition) -> ClusterDefinition:
     if not needed or kwok.lease_seconds:
         return written
     return msgspec.structs.replace(written, kwok=msgspec.structs.replace(kwok, lease_seconds=_LEASE_SECONDS))
+
+
+def _without_binder(written: ClusterDefinition, source: Source) -> ClusterDefinition:
+    """Return the definition without the controller that would take back what a Stage says of claims."""
+
+    def others(names: list[str]) -> list[str]:
+        named = any(name.removeprefix("-") in _BINDER for name in names)
+        return [*names, f"-{_BINDER[0]}"] if "*" in names and not named else names
+
+    manager = written.controller_manager
+    flags = dict(manager.extra_args)
+    if "controllers" in flags:
+        flags["controllers"] = ",".join(others(flags["controllers"].split(",")))
+    manager = msgspec.structs.replace(manager, controllers=others(manager.controllers), extra_args=flags)
+    if manager.runs(*_BINDER):
+        raise source.mistake(
+            ("controller_manager", "controllers"),
+            f"{_BINDER[0]} would take back what the Stage of claims says",
+            "Leave it out, or claim-bound.yaml out of the definition's stages.",
+        )
+    return msgspec.structs.replace(written, controller_manager=manager)
 
 
 def _check_pool(pool: NodePool, keys: tuple[str | int, ...], source: Source) -> None:
@@ -366,6 +401,13 @@ def _check_stage(path: str, source: Source, keys: Keys) -> None:
             raise source.mistake(keys, f"{path} holds something else than kwok Stages")
     if not documents:
         raise source.mistake(keys, f"{path} is empty")
+
+
+@functools.lru_cache(maxsize=64)
+def _plays(path: str, kind: str) -> bool:
+    """Return whether a file has a Stage for objects of a kind; it was checked before."""
+    stages = yaml.safe_load_all(Path(path).read_text(encoding="utf-8"))
+    return any(((stage.get("spec") or {}).get("resourceRef") or {}).get("kind") == kind for stage in stages)
 
 
 def _check_node(path: str, source: Source, keys: Keys) -> None:

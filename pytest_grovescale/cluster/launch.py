@@ -71,7 +71,12 @@ def digest(definition: ClusterDefinition) -> str:
     return state.digest(msgspec.json.encode(definition))
 
 
+RESIZE = "PersistentVolumeClaimResize"
+"""The admission plugin that lets a claim grow only where a storage class with a provisioner says so."""
+
 _SCHEDULER_API = "kubescheduler.config.k8s.io/v1"
+# They would keep each pod with a claim from nodes without a driver of volumes, as simulated ones are.
+_VOLUME_PLUGINS = ("VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeVolumeLimits")
 
 
 def control_plane_limits(definition: ClusterDefinition, *, controllers: str) -> state.Flat:
@@ -120,7 +125,12 @@ def scheduler_configuration(definition: ClusterDefinition, *, kubeconfig: str) -
             "defaultConstraints": [],
         },
     }
-    profile = {"schedulerName": "default-scheduler", "pluginConfig": [spreading]}
+    without = [{"name": name} for name in _VOLUME_PLUGINS]
+    profile = {
+        "schedulerName": "default-scheduler",
+        **({"plugins": {"multiPoint": {"disabled": without}}} if definition.simulates_claims else {}),
+        **({} if scheduler.default_spreading else {"pluginConfig": [spreading]}),
+    }
     return {
         "apiVersion": _SCHEDULER_API,
         "kind": "KubeSchedulerConfiguration",
@@ -131,7 +141,7 @@ def scheduler_configuration(definition: ClusterDefinition, *, kubeconfig: str) -
         },
         "leaderElection": {"leaderElect": False},
         "percentageOfNodesToScore": scheduler.percentage_of_nodes_to_score,
-        **({} if scheduler.default_spreading else {"profiles": [profile]}),
+        "profiles": [profile],
     }
 
 

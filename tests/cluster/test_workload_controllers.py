@@ -94,6 +94,49 @@ async def all_brought_up(client: Client) -> dict[str, dict[str, Any]]:
     return {manifest["metadata"]["name"]: status for (manifest, _), status in zip(wanted, found, strict=True)}
 
 
+async def claims_once(client: Client, done: Any) -> list[Any]:
+    """Return the claims once ``done`` says of all that they are as they should be."""
+    resource = await client.resource("PersistentVolumeClaim")
+    live = False
+    async with asyncio.timeout(60), aclosing(follow(client, resource, "default")) as changes:
+        async for change in changes:
+            live = live or change.kind == "live"
+            claims = list(change.present.values())
+            if live and done(claims):
+                return claims
+    raise AssertionError("the watch ended")
+
+
+async def claimed(client: Client) -> None:
+    """Claims of a StatefulSet are bound, grow, and go when no pod uses them."""
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}}
+    volumes = [{"metadata": {"name": "data"}, "spec": wanted}]
+    one = of_apps("StatefulSet", replicas=2, serviceName="none", volumeClaimTemplates=volumes)
+    one["metadata"]["name"] = "database"
+    await brought_up(client, one, lambda status: status.get("availableReplicas") == 2)
+
+    def sizes(claims: list[Any]) -> list[str]:
+        bound = [(claim.status or {}) for claim in claims if (claim.status or {}).get("phase") == "Bound"]
+        return [status["capacity"]["storage"] for status in bound]
+
+    claims = await claims_once(client, lambda claims: sizes(claims) == ["1Gi", "1Gi"])
+    resource = await client.resource("PersistentVolumeClaim")
+    larger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    for claim in claims:
+        await client.patch(resource, claim.metadata.name, "default", body=larger)
+    await claims_once(client, lambda claims: sizes(claims) == ["2Gi", "2Gi"])
+    for claim in claims:
+        await client.delete(resource, claim.metadata.name, "default")
+    await claims_once(client, lambda claims: all(claim.metadata.deletion_timestamp for claim in claims))
+    await client.delete(await client.resource("StatefulSet"), "database", "default")
+    await claims_once(client, lambda claims: not claims)
+
+
+def test_claims_are_bound_grow_and_go(own: Cluster) -> None:
+    with Portal() as portal:
+        portal.run(claimed(portal.client(own.access_as("harness"))))
+
+
 def test_what_an_operators_children_need_runs(own: Cluster) -> None:
     with Portal() as portal:
         client = portal.client(own.access_as("harness"))

@@ -31,6 +31,9 @@ class InContainer(Backend):
     def check(self, written: ClusterDefinition, source: Source) -> ClusterDefinition:
         return configuration.check(written, source)
 
+    def makes(self, definition: ClusterDefinition) -> bool:
+        return not (definition.kind or Kind()).cluster
+
     def version_decided_by(self, definition: ClusterDefinition) -> str:
         settings = definition.kind or Kind()
         if settings.cluster:

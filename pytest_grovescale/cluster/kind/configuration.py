@@ -20,7 +20,7 @@ from ... import resources
 from ...definitions import Source, read, readable
 from ...errors import DefinitionError
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
-from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, api_server_environment, scheduler_configuration
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, RESIZE, api_server_environment, scheduler_configuration
 
 BINARIES = ("kind", "kwok")
 FOLDER = "fixtures/kind"
@@ -59,6 +59,9 @@ METRICS_PORTS = {"kube-controller-manager": 10257, "kube-scheduler": 10259, "etc
 
 _PKI = "/etc/kubernetes/pki"
 _FILES_VOLUME, _AUDIT_VOLUME, _PKI_VOLUME = "grovescale", "grovescale-audit", "grovescale-pki"
+
+# As kubeadm has them, but for the one that would take back what the Stage of claims says.
+_CONTROLLERS = "*,bootstrapsigner,tokencleaner,-persistentvolume-binder-controller"
 
 # One replica each: no Lease to renew every two seconds, and none to expire after a restart of the node.
 _ONE_OF_ITS_KIND = {"leader-elect": "false"}
@@ -314,12 +317,14 @@ def flags(definition: ClusterDefinition) -> dict[str, dict[str, str]]:
             "enable-priority-and-fairness": _flag(api.priority_and_fairness),
             "max-requests-inflight": str(api.max_requests_inflight),
             "max-mutating-requests-inflight": str(api.max_mutating_requests_inflight),
+            **({"disable-admission-plugins": RESIZE} if definition.simulates_claims else {}),
             **api.extra_args,
         },
         "kube-controller-manager": {
             "kube-api-qps": str(manager.limits.qps),
             "kube-api-burst": str(manager.limits.burst),
             "concurrent-gc-syncs": str(manager.concurrent_gc_syncs),
+            **({"controllers": _CONTROLLERS} if definition.simulates_claims else {}),
             **_ONE_OF_ITS_KIND,
             **_SERVING,
             **manager.extra_args,

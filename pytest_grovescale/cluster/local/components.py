@@ -15,7 +15,7 @@ from ...endpoints import Address
 from ...kube.access import Access, to_kubeconfig
 from .. import kwok, pki, state
 from ..definition import ClusterDefinition
-from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, api_server_environment, scheduler_configuration
+from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, RESIZE, api_server_environment, scheduler_configuration
 from ..processes import ProcessSpec
 
 IDENTITIES = ("harness", "recorder", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -143,6 +143,7 @@ def _etcd(start: Start) -> list[str]:
 
 def _api_server(start: Start) -> list[str]:
     api = start.definition.api_server
+    resize = [RESIZE] if start.definition.simulates_claims else []
     return [
         "--etcd-servers=unix://etcd:0",
         "--bind-address=127.0.0.1",
@@ -158,7 +159,7 @@ def _api_server(start: Start) -> list[str]:
         "--authorization-mode=RBAC",
         # ServiceAccount would mount tokens into every pod; TaintNodesByCondition would taint nodes, and only the
         # node-lifecycle controller, which does not run here, removes such taints.
-        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        f"--disable-admission-plugins={','.join(['ServiceAccount', 'TaintNodesByCondition', *resize])}",
         f"--service-cluster-ip-range={_SERVICE_RANGE}",
         "--audit-policy-file=audit-policy.yaml",
         "--audit-log-path=audit.log",

@@ -63,7 +63,42 @@ def test_bundled_default_is_what_workloads_expect() -> None:
         "pod-ready",
         "pod-complete",
         "pod-delete",
+        "claim-bound",
     ]
+
+
+CLAIMS = SMALL.replace("[node-initialize]", "[node-initialize, claim-bound]")
+BINDER = "-persistentvolume-binder-controller"
+
+
+@pytest.mark.parametrize(
+    ("text", "controllers"),
+    [
+        (SMALL + "controller_manager: {controllers: ['*']}\n", "*"),
+        (CLAIMS + "controller_manager: {controllers: ['*']}\n", f"*,{BINDER}"),
+        (CLAIMS + f"controller_manager: {{controllers: ['*', {BINDER}]}}\n", f"*,{BINDER}"),
+        (CLAIMS + "controller_manager: {controllers: [job-controller]}\n", "job-controller"),
+        (
+            CLAIMS + "controller_manager: {extra_args: {controllers: '*,-job-controller'}}\n",
+            f"*,-job-controller,{BINDER}",
+        ),
+    ],
+)
+def test_claims_are_bound_by_a_stage_alone(tmp_path: Path, text: str, controllers: str) -> None:
+    definition = load_definition(written(tmp_path, text))
+    assert definition.controller_manager.names == controllers
+    assert definition.simulates_claims == ("claim-bound" in text)
+
+
+@pytest.mark.parametrize(
+    ("there", "simulated"),
+    [("extends: existing\n", False), ("extends: kind\nkind: {cluster: theirs}\n", False), ("extends: kind\n", True)],
+)
+def test_claims_of_a_cluster_that_is_there_are_its_own(tmp_path: Path, there: str, simulated: bool) -> None:
+    as_made = "" if simulated else "api_server: null\nscheduler: null\n"
+    definition = load_definition(written(tmp_path, f"name: mine\n{there}{as_made}"))
+    assert definition.simulates_claims == simulated
+    assert "node-initialize" in [Path(stage).stem for stage in definition.stages]
 
 
 @pytest.mark.parametrize(
@@ -163,6 +198,11 @@ def test_version_can_be_changed_to_a_supported_one() -> None:
         ("stages:", "binaries: {etdc: /x}\nstages:", "cluster.yaml:6: binaries.etdc"),
         ("stages:", "binaries: {etcd: nonesuch}\nstages:", "cluster.yaml:6: binaries.etcd"),
         ("nodes:\n  - prefix: node\n    count: 3\n", "nodes: []\n", "cluster.yaml:3: nodes"),
+        (
+            "stages: [",
+            "controller_manager: {controllers: [persistentvolume-binder]}\nstages: [claim-bound, ",
+            "cluster.yaml:6: controller_manager.controllers",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_file_line_and_path(

@@ -121,9 +121,12 @@ def test_the_scheduler_leaves_out_what_only_spreads_pods_unless_asked(name: str,
     definition = load_definition(name)
     written = scheduler_configuration(definition, kubeconfig="k")
     assert written["percentageOfNodesToScore"] == share
-    profiles = written.get("profiles", [])
-    constraints = [one["args"]["defaultConstraints"] for profile in profiles for one in profile["pluginConfig"]]
+    (profile,) = written["profiles"]
+    constraints = [one["args"]["defaultConstraints"] for one in profile.get("pluginConfig", [])]
     assert constraints == ([] if spreads else [[]])
+    assert {"name": "VolumeBinding"} in profile["plugins"]["multiPoint"]["disabled"]
+    bare = scheduler_configuration(msgspec.structs.replace(definition, stages=[]), kubeconfig="k")
+    assert "plugins" not in bare["profiles"][0]
     facts = control_plane_limits(definition, controllers="")
     assert facts["scheduler_default_spreading"] is spreads
     assert facts["scheduler_nodes_to_score"] == ("5 %" if share else "adaptive")
