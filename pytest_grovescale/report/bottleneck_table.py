@@ -23,6 +23,7 @@ NAMES: Mapping[Suspect, str] = {
     "scheduler-core-wait": "scheduler, waiting for a core",
     "kwok": "simulated kubelet (kwok)",
     "kwok-core-wait": "simulated kubelet (kwok), waiting for a core",
+    "containers": "containers running, as simulated",
     "garbage-collector": "garbage collector",
     "namespace-controller": "namespace controller",
     "deployment-controller": "Deployment controller",

@@ -10,7 +10,7 @@ import msgspec
 from .builtin_kinds import MARK
 from .custom_resources import CustomResource, Sample, references
 from .facts import Facts
-from .milestones import Milestone, milestones
+from .milestones import Milestone, milestones, sources_of
 from .program import Program
 from .rbac import may_create
 from .rendering import rendered, variable, with_article
@@ -96,11 +96,11 @@ def _named(kind: str, samples: Mapping[str, tuple[CustomResource, Sample]]) -> l
 
 def _step(resource: CustomResource, sample: Sample, found: Program, created: Collection[str], *, alone: bool) -> Step:
     """Return the step of a kind. ``alone``: the program has no other, whose conditions and phases it may name."""
-    of_kind = [text for text in found.texts if re.search(rf"\b{resource.kind}\b", text)]
-    source = "\n".join(of_kind) if of_kind and not alone else found.text
     owned, workload = owned_kinds(found), variable(resource)
     runs_jobs = "Job" in owned or "jobs" in created
-    deploy = milestones(resource, sample.object, source, workload, runs_jobs=runs_jobs)
+    sources = [found.text] if alone else sources_of(resource, found.texts) or [found.text]
+    candidates = (milestones(resource, sample.object, text, workload, runs_jobs=runs_jobs) for text in sources)
+    deploy = next(filter(None, candidates), [])
     handlers = r"^@kopf\.on\.(create|update|resume|field)"
     if not deploy and found.language == "python" and re.search(handlers, found.text, re.M):
         deploy = [_handled_by_kopf(resource)]

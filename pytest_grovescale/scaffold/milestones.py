@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -37,6 +37,8 @@ _SETS_CONDITIONS = re.compile(
     r"ConditionTrue|SetStatusCondition|[\"']conditions[\"']|\b(?:set|with|add)\w*Conditions?\("
     r"|\b[Cc]onditions(?:\.(?:push|add|Add)\(|\s*[:=]\s*(?:vec!|Some|List|new|\[))"
 )
+_FUNCTION = re.compile(r"^(?=(?:func|(?:async )?def|(?:pub )?(?:async )?fn|(?:export )?(?:async )?function|@)\b)", re.M)
+"""Where a function begins that is not part of another, or its decorators."""
 _PHASES = ("phase", "state")
 _DECLARED_PHASES = (*_PHASES, "status")
 """With their values in the CRD: of others a program's text does not say which literals are a status'."""
@@ -116,6 +118,28 @@ def milestones(
             )
         ]
     return []
+
+
+def sources_of(resource: CustomResource, texts: Sequence[str]) -> list[str]:
+    """Return what a program says of a kind: the functions that name it, then the files; none where nothing does.
+
+    A file may be about several kinds, and the phases in it are those of all.
+    """
+    naming = re.compile(rf"\b(?:{resource.kind}|{resource.target.partition('.')[0]})\b")
+    parts: Iterable[Iterable[str]] = (_functions("\n".join(texts)), texts)
+    found = ("\n".join(each for each in part if naming.search(each)) for part in parts)
+    return [text for text in found if text]
+
+
+def _functions(text: str) -> Iterator[str]:
+    """Yield the parts of a program's text, each a function with its decorators."""
+    decorators = ""
+    for part in _FUNCTION.split(text):
+        if part.startswith("@"):
+            decorators += part
+        else:
+            yield decorators + part
+            decorators = ""
 
 
 def _word(value: str) -> str:

@@ -45,6 +45,7 @@ WORDS: Mapping[Suspect, str] = {
     "scheduler-core-wait": "scheduler waiting for a core",
     "kwok": "pods waiting for the simulated kubelet (kwok)",
     "kwok-core-wait": "simulated kubelet (kwok) waiting for a core",
+    "containers": "containers running (simulated)",
     "garbage-collector": "objects waiting for the garbage collector",
     "namespace-controller": "objects waiting for the namespace controller",
     "deployment-controller": "objects waiting for the Deployment controller",
@@ -108,6 +109,7 @@ _OF_MANAGER: tuple[Suspect, ...] = (
 _EVIDENCE: Mapping[Suspect, str] = {
     "scheduler": "pods until their binding was answered, by the audit log",
     "kwok": "objects until kwok's write to them was answered, by the audit log",
+    "containers": "pods from their start until kwok wrote their end, by the audit log",
     **dict.fromkeys(_OF_MANAGER, "objects until the controller's write to them was answered, by the audit log"),
     "garbage-collector": "objects until the controller manager's deletion of them was answered, by the audit log",
     "workload-controllers": "objects until the controller manager had made or changed them, by the audit log",

@@ -3,6 +3,7 @@ actor was runnable without a core."""
 
 from __future__ import annotations
 
+import functools
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +41,10 @@ SERVER = "api-server"
 """The API server with its etcd, which all requests wait for."""
 
 
+CONTAINERS = "containers"
+"""A pod's containers that run until they end, which the simulated kubelet writes; see the Stage ``pod-complete``."""
+
+
 class Step(NamedTuple):
     """A write that advanced one object, times in ns of the recorder's clock."""
 
@@ -47,6 +52,8 @@ class Step(NamedTuple):
     completed: int
     user: str
     deletes: bool = False
+    ran_since: int = 0
+    """When the containers began to run whose end it was; 0: it was no such end."""
 
 
 class Wait(NamedTuple):
@@ -106,7 +113,7 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
         return None
     until = _arrived(contents, phase)
     writes = _writes(contents, phase)
-    owners = _Owners(contents, phase, writes)
+    family = _Family(contents, phase, writes)
     counted = {count.watch for count in counts if not count.name}
     beyond = {count.watch for count in counts if not _needs_existence(count)}
     named: dict[WatchSpec, set[str]] = defaultdict(set)
@@ -117,12 +124,12 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
         [
             wait
             for spec in sorted(counted, key=lambda spec: (spec.resource, spec.path))
-            for wait in _Story(contents, phase, spec, until, owners, writes).waits(None, created=spec not in beyond)
+            for wait in _Story(contents, phase, spec, until, family, writes).waits(None, created=spec not in beyond)
         ],
         [
             wait
             for spec, names in named.items()
-            for wait in _Story(contents, phase, spec, until, owners, writes).waits(names)
+            for wait in _Story(contents, phase, spec, until, family, writes).waits(names)
         ],
     )
 
@@ -146,6 +153,8 @@ def _writes(contents: Contents, phase: PhaseSpan) -> dict[str, list[tuple[Reques
     Up to ten seconds after its end: a later one ended no wait in it. Of a test with many phases each looks at its own.
     """
     found: dict[str, list[tuple[Request, Step]]] = defaultdict(list)
+    kubelet = contents.opened.identities.get("kwok")
+    running: dict[Key, int] = {}
     # A line is read after its request was answered.
     first = bisect_left(contents.requests, phase.start, key=attrgetter("at"))
     last = bisect_left(contents.requests, contents.end_of(phase) + _AFTER_NS, key=attrgetter("at"))
@@ -154,12 +163,17 @@ def _writes(contents: Contents, phase: PhaseSpan) -> dict[str, list[tuple[Reques
         completed = request.completed_wall - offset
         if completed >= phase.start and changes_object(request):
             step = Step(request.received_wall - offset, completed, request.user, request.verb in _DELETES)
+            if request.user == kubelet and (request.resource, request.subresource) == ("pods", "status"):
+                key = request.namespace, request.name
+                if since := running.get(key):
+                    step = step._replace(user=CONTAINERS, ran_since=since)
+                running[key] = completed
             found[request.qualified].append((request, step))
     return found
 
 
-class _Owners:
-    """The owners of objects, as far as watches have shown them, and who made, deleted or released each in a phase.
+class _Family:
+    """The objects above and below others, as far as watches have shown them, and who wrote each in a phase.
 
     An owner that is marked for deletion and has a finalizer is there until someone takes that away: its last writer
     released it. The harness is not waited for: what it makes or deletes is the workload itself.
@@ -169,20 +183,53 @@ class _Owners:
         self, contents: Contents, phase: PhaseSpan, writes: Mapping[str, Sequence[tuple[Request, Step]]]
     ) -> None:
         self._owned = contents.owned
+        self._writes, self._harness = writes, contents.opened.identities.get(HARNESS)
         self._end = contents.end_of(phase) + _AFTER_NS
         self._steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         self._updates: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         if not any(one.owner for one in self._owned.values()):
             return
-        harness = contents.opened.identities.get(HARNESS)
         for resource, of_kind in writes.items():
             for request, step in of_kind:
                 deletes = request.verb == "delete"
                 makes = request.code == HTTPStatus.CREATED and not request.subresource
                 updates = request.verb in _UPDATES and not request.subresource and not makes
-                if request.user != harness and (deletes or makes or updates) and step.completed > phase.start:
+                if request.user != self._harness and (deletes or makes or updates) and step.completed > phase.start:
                     kept = self._updates if updates else self._steps
                     kept[resource, (request.namespace, request.name)].append(step)
+
+    def below(self, uid: str, since: int, until: int) -> list[Step]:
+        """Return who wrote the objects that one owns, directly or not, and when, between two moments, in order."""
+        found: list[Step] = []
+        owners = [uid]
+        for _ in range(_LEVELS):
+            owned = [one for owner in owners for one in self._children.get(owner, ())]
+            for _, one in owned:
+                steps = self._steps_of.get((one.resource, (one.namespace, one.name)), ())
+                found += [step for step in steps if since < step.completed < until]
+            owners = [below for below, _ in owned]
+            if not owners:
+                break
+        return sorted(found, key=attrgetter("completed"))
+
+    @functools.cached_property
+    def _children(self) -> Mapping[str, Sequence[tuple[str, Owned]]]:
+        """UID → the objects that it owns, each with its own UID."""
+        found: dict[str, list[tuple[str, Owned]]] = defaultdict(list)
+        for uid, one in self._owned.items():
+            if one.owner:
+                found[one.owner].append((uid, one))
+        return found
+
+    @functools.cached_property
+    def _steps_of(self) -> Mapping[tuple[str, Key], Sequence[Step]]:
+        """(resource, object) → the writes to it, the harness's left out."""
+        found: dict[tuple[str, Key], list[Step]] = defaultdict(list)
+        for resource, of_kind in self._writes.items():
+            for request, step in of_kind:
+                if request.user != self._harness:
+                    found[resource, (request.namespace, request.name)].append(step)
+        return found
 
     def steps(self, uid: str, *, until: int) -> list[Step]:
         """Return who made, deleted or released the owners above an object, and when, until a moment, in order."""
@@ -214,10 +261,10 @@ class _Story:
         phase: PhaseSpan,
         spec: WatchSpec,
         until: int,
-        owners: _Owners,
+        family: _Family,
         writes: Mapping[str, Sequence[tuple[Request, Step]]],
     ) -> None:
-        self._start, self._owners = phase.start, owners
+        self._start, self._family = phase.start, family
         self._seen = _seen(contents, spec)
         self._steps: dict[Key, list[Step]] = defaultdict(list)
         self._unnamed: dict[str, list[Step]] = defaultdict(list)
@@ -234,7 +281,9 @@ class _Story:
         """Yield the waits of all objects, or of those with these names; ``created``: only until each was created.
 
         Until an object's owner was made, deleted or released, it waited for the user who did that: a pod of a Job that
-        an operator makes waits for the operator first, and only then for the Job controller.
+        an operator makes waits for the operator first, and only then for the Job controller. And until what it owns was
+        written for the last time before its own next step, it waited for those who wrote that: a custom resource whose
+        status counts pods waits for the scheduler before it waits for the operator.
         """
         for key, steps in self._steps.items():
             if names is not None and key[1] not in names:
@@ -245,9 +294,10 @@ class _Story:
                 own = own[:1] if events and not events[0].initial and events[0].at >= self._start else []
                 if not own:
                     continue
-            before = self._owners.steps(events[0].uid, until=own[0].completed) if events else []
+            before = self._family.steps(events[0].uid, until=own[0].completed) if events else []
+            below = self._family.below(events[0].uid, self._start, own[-1].completed) if events else []
             since = self._start
-            for step in [*before, *own]:
+            for step in _while_nothing_ran(sorted([*before, *below, *own], key=attrgetter("completed"))):
                 if step.completed > since:
                     yield Wait(step.user, since, step.completed, step.deletes)
                     since = step.completed
@@ -296,6 +346,16 @@ class _Story:
                 if moment is not None and behind and moment >= self._start:
                     last = max(behind)
                     self._steps[key].append(Step(last.received, moment, last.user, deletes=True))
+
+
+def _while_nothing_ran(steps: Sequence[Step]) -> Iterable[Step]:
+    """Return the steps without those that others made while a pod's containers ran: that is what was waited for."""
+    runs = [(step.ran_since, step.completed) for step in steps if step.ran_since]
+    return (
+        [step for step in steps if step.ran_since or not any(since < step.completed < end for since, end in runs)]
+        if runs
+        else steps
+    )
 
 
 def _seen(contents: Contents, spec: WatchSpec) -> dict[Key, list[ObjectSeen]]:

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
-from pytest_grovescale.recording.conditions import Count, WatchSpec
+from pytest_grovescale.recording.conditions import Count, FieldTest, Predicate, WatchSpec
 
 from .simulated import IDENTITIES, PCS, PODS, Simulation, pods
 from .test_analysis_bottlenecks import waited
@@ -18,6 +18,7 @@ SYSTEM = "system:serviceaccount:kube-system:"
 JOBS = WatchSpec(resource="jobs.batch", path="/apis/batch/v1/namespaces/t/jobs")
 REPLICA_SETS = WatchSpec(resource="replicasets.apps", path="/apis/apps/v1/namespaces/t/replicasets")
 N = 4
+DONE = Predicate(tests=(FieldTest(path="status.availableReplicas", op=">=", value=1),))
 
 
 def seen(sim: Simulation, spec: WatchSpec, name: str, ms: float, *, owner: str, **parts: Any) -> None:
@@ -155,3 +156,39 @@ def test_pods_wait_for_the_operator_until_it_has_taken_its_finalizer_from_their_
     operators = sum(share for suspect, share in shares.items() if suspect.startswith("operator"))
     assert (operators > 0.85) == finalizer
     assert (shares["garbage-collector"] > 0.85) != finalizer
+
+
+def worked_for(status_at: float, *, ends: bool = True) -> dict[str, float]:
+    """Return suspect → seconds of a phase that counts a status of the operator's, of 10 s.
+
+    The operator makes a Job after 1 s, its pod comes after 2 s, starts after 3 s and ends after 8 s, while the Job
+    controller writes beside it; the operator sets the status last.
+    """
+    sim = Simulation(identities={**IDENTITIES, "kube-controller-manager": CONTROLLER})
+    for spec in (PODS, PCS, JOBS):
+        sim.watch(spec, 1)
+    sim.phase("deploy", 100, 10_020, done=Count(watch=PCS, n=1, where=DONE))
+    made(sim, PCS, "set", 101, user="harness", owner="")
+    made(sim, JOBS, "job", 1000, user="operator", owner="uid-set")
+    made(sim, PODS, "pod", 2000, user=f"{SYSTEM}job-controller", owner="uid-job")
+    status: dict[str, Any] = {"verb": "patch", "namespace": "t", "subresource": "status"}
+    for at in (3000, 8000) if ends else (8000,):
+        sim.request(at, **status, resource="pods", name="pod", user="kwok")
+    sim.request(5000, **status, resource="jobs", group="batch", name="job", user=f"{SYSTEM}job-controller")
+    sim.request(status_at, **status, resource=PCS.resource.partition(".")[0], group="grove.io", name="set")
+    waited(sim, 10_020, operator=(0.0, 0.0))
+    (phase,) = analyse(sim.records()).phases
+    return {row.suspect: row.seconds for row in phase.bottlenecks}
+
+
+def test_a_status_waits_for_the_objects_below_it_and_then_for_the_operator() -> None:
+    seconds = worked_for(10_000)
+    assert seconds["containers"] == pytest.approx(5, abs=0.2)
+    assert seconds["kwok"] == pytest.approx(1, abs=0.2)
+    assert seconds["job-controller"] == pytest.approx(1, abs=0.2)
+    assert seconds["operator-idle"] == pytest.approx(3, abs=0.2)
+    others = worked_for(10_000, ends=False)
+    assert "containers" not in others
+    assert others["job-controller"] == pytest.approx(4, abs=0.2)
+    assert others["kwok"] == pytest.approx(3, abs=0.2)
+    assert others["operator-idle"] == pytest.approx(3, abs=0.2)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.scaffold.custom_resources import CustomResource
-from pytest_grovescale.scaffold.milestones import Milestone, milestones
+from pytest_grovescale.scaffold.milestones import Milestone, milestones, sources_of
 
 CONDITIONS = {"type": "array", "items": {"type": "object"}}
 
@@ -138,6 +138,37 @@ def test_a_status_that_the_schema_leaves_open_has_the_fields_of_printer_columns(
 def test_a_flag_that_means_done(type_: str, derives: bool) -> None:
     expressions = [found.expression for found in derived({"ready": {"type": type_}})]
     assert expressions == (["gadgets.status(ready=True)"] if derives else [])
+
+
+GO = """\
+func (o *Operator) gadget(gadget *Gadget) {
+	gadget.Status.Phase = "Ready"
+}
+
+func (o *Operator) backup(backup *Backup) {
+	backup.Status.Phase = "Completed"
+}
+"""
+PYTHON = """\
+@kopf.on.create("example.com", "v1", "gadgets")
+def made(patch, **_):
+    patch.status["phase"] = "Ready"
+
+@kopf.on.create("example.com", "v1", "backups")
+def saved(patch, **_):
+    patch.status["phase"] = "Completed"
+"""
+
+
+@pytest.mark.parametrize("source", [GO, PYTHON])
+def test_phases_of_a_kind_are_those_of_the_functions_that_name_it(source: str) -> None:
+    gadgets = resource({"phase": {"type": "string"}})
+    (of_functions, of_files) = sources_of(gadgets, [source, "func Helper() {}"])
+    assert of_files == source
+    (found,) = milestones(gadgets, {}, of_functions, "gadgets")
+    assert found.expression == 'gadgets.status(phase="Ready")'
+    (found,) = milestones(gadgets, {}, of_files, "gadgets")
+    assert found.expression == 'gadgets.status(phase="Completed")'
 
 
 def test_a_phase_that_passes_is_not_waited_for_where_jobs_do_the_work() -> None:
