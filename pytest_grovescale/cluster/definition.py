@@ -45,12 +45,13 @@ CONTROLLERS = (
     "ttl-after-finished-controller",
     "endpointslice-controller",
     "disruption-controller",
+    "resourcequota-controller",
 )
 """Those that a cluster runs by default."""
 # kube-controller-manager knows them by their older names, too.
 _NODE_LIFECYCLE = ("node-lifecycle-controller", "nodelifecycle")
 _BINDER = ("persistentvolume-binder-controller", "persistentvolume-binder")
-_CLAIM = "PersistentVolumeClaim"
+_CLAIM, _SERVICE = "PersistentVolumeClaim", "Service"
 _RESERVED_FLAGS = {
     "etcd-servers",
     "secure-port",
@@ -293,8 +294,8 @@ def _checked(written: ClusterDefinition, source: Source) -> ClusterDefinition:
     mistakes.demand_none()
     written = _with_leases(_of_backend(written, source))
     if not backend(written.backend).makes(written):
-        # Claims there are bound as its own storage classes say.
-        stages = [stage for stage in stages if not _plays(stage, _CLAIM)]
+        # There, claims are bound and Services balanced by what it has for that.
+        stages = [stage for stage in stages if not any(_plays(stage, kind) for kind in (_CLAIM, _SERVICE))]
     elif any(_plays(stage, _CLAIM) for stage in stages):
         written = _without_binder(written, source)
     binaries = {name: _binary(source, name, written.binaries[name]) for name in written.binaries}

@@ -82,6 +82,14 @@ async def all_brought_up(client: Client) -> dict[str, dict[str, Any]]:
         (of_apps("Deployment", replicas=2), lambda status: status.get("availableReplicas") == 2),
         (of_apps("StatefulSet", replicas=2, serviceName="none"), lambda status: status.get("availableReplicas") == 2),
         (of_apps("DaemonSet"), lambda status: status.get("numberAvailable") == NODES),
+        (
+            workload("Service", "balanced", "v1", type="LoadBalancer", ports=[{"port": 80}]),
+            lambda status: (status.get("loadBalancer") or {}).get("ingress"),
+        ),
+        (
+            workload("ResourceQuota", "quota", "v1", hard={"configmaps": "100"}),
+            lambda status: (status.get("used") or {}).get("configmaps"),
+        ),
         (job("succeeds"), lambda status: condition(status, "Complete")),
         (job("fails", {EXIT_CODE: "1", RUN_TIME: "10ms"}), lambda status: condition(status, "Failed")),
         # Its kubelet starts the container again, and the Job controller counts how often.

@@ -9,13 +9,15 @@ before the workload and stays: then nothing removes them, and a deletion that wa
 operator made before the first phase, as part of itself, and what is in a namespace that it made, which goes with that.
 It had some seconds to delete the rest. A finalizer that comes late is a note, by the API server's own order of writes,
 of half of the kind and five; so is one that was taken away before the operator had deleted what has no owner and
-carries its object's name, three of them.
+carries its object's name, three of them. Claims for volumes of its StatefulSets, which Kubernetes keeps for their data
+(https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention), are a note
+where it deletes none: they may be meant to stay.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -31,6 +33,7 @@ _SEVERAL = 5
 _LAG_NS = 100_000_000
 _ORPHANED_NS = 5_000_000_000
 _OWNERS = "metadata.ownerReferences"
+_CLAIMS = "persistentvolumeclaims"
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -49,6 +52,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _orphaned(seen)
     if not seen.settled:
         return
+    yield from _claims(seen)
     own_namespaces = {life.name for life in seen.lives.get("namespaces", ()) if life.made_by_operator}
     for resource, lives in sorted(seen.lives.items()):
         left = [life for life in lives if life.exists(seen.end) and life.made_by_operator]
@@ -70,6 +74,35 @@ def findings(seen: Observed) -> Iterator[Finding]:
             names = sorted({name for life in stuck for name in own[life.uid]})
             their = form(len(stuck), "its", "their")
             yield _finding(seen, resource, stuck, f"{their} deletion waits for {', '.join(names)}", field=FINALIZERS)
+
+
+def _claims(seen: Observed) -> Iterator[Finding]:
+    """Yield the claims that Kubernetes made for StatefulSets, and that no one deleted, by the log alone."""
+    if not any(life.made_by_operator for life in seen.lives.get("statefulsets.apps", ())):
+        return
+    made: set[ObjectId] = set()
+    deletes = Counter[str]()
+    for one in (one for one in seen.all_requests if one.resource == _CLAIMS and not one.refused):
+        if one.created and one.name and one.user not in (seen.operator, seen.harness):
+            made.add(one.object)
+        elif one.verb in ("delete", "deletecollection"):
+            deletes[one.user] += 1
+            gone = {one.object} if one.verb == "delete" else {each for each in made if each[0] == one.namespace}
+            made -= gone
+    if not made:
+        return
+    why = "Kubernetes keeps what volumeClaimTemplates made, unless persistentVolumeClaimRetentionPolicy says Delete"
+    if some := deletes[seen.operator]:
+        why = f"it deleted others ({some:,} deletions)"
+    yield Found(
+        id=ID,
+        severity="defect" if some else "note",
+        about=About(aspect=Aspect.STATE, objects={(_CLAIMS, each) for each in made}, field=_OWNERS),
+        text=f"{number_of(len(made), _CLAIMS)} of the operator's StatefulSets still"
+        f" {form(len(made), 'exists', 'exist')} after the workload was deleted: {why}",
+        evidence=(_some(sorted(made)),),
+        check=f'phase.milestone("claims-gone", conditions.count("{_CLAIMS}", 0))',
+    )
 
 
 def _orphaned(seen: Observed) -> Iterator[Finding]:
@@ -103,7 +136,8 @@ def _late_finalizers(seen: Observed) -> Iterator[Finding]:
         late: list[Life] = []
         number = 0
         for life in lives if seen.kinds[resource].finalizers else ():
-            held = next((event for event in life.events if event.finalizers), None)
+            # Those of Kubernetes' own come with a deletion.
+            held = next((one for one in life.events if not all(map(of_kubernetes, one.finalizers or ()))), None)
             if held is None or held is life.events[0] or not life.own_updates:
                 continue
             number += 1
@@ -211,8 +245,6 @@ def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
 
 def _finding(seen: Observed, resource: str, left: list[Life], why: str, *, field: str = _OWNERS) -> Finding:
     # One object may be meant to stay, as a cache or a certificate; one for each object of the workload is not.
-    names = ", ".join(shown(life.object) for life in left[:_SHOWN])
-    more = f" and {len(left) - _SHOWN:,} more" if len(left) > _SHOWN else ""
     gone = {life.name for lives in seen.lives.values() for life in lives if not life.exists(seen.end)}
     of_workload = len(left) > 1 or any(name and name in left[0].name for name in gone)
     return Found(
@@ -221,6 +253,11 @@ def _finding(seen: Observed, resource: str, left: list[Life], why: str, *, field
         about=About(aspect=Aspect.STATE, objects={life.key for life in left}, field=field),
         text=f"{number_of(len(left), resource)} that the operator made still {form(len(left), 'exists', 'exist')} after"
         f" the workload was deleted: {why}",
-        evidence=(names + more,),
+        evidence=(_some([life.object for life in left]),),
         check=f'phase.milestone("{resource.partition(".")[0]}-gone", conditions.count("{resource}", 0))',
     )
+
+
+def _some(objects: Sequence[ObjectId]) -> str:
+    more = f" and {len(objects) - _SHOWN:,} more" if len(objects) > _SHOWN else ""
+    return ", ".join(map(shown, objects[:_SHOWN])) + more

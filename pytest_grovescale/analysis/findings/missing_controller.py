@@ -5,8 +5,8 @@ are those that an operator's objects and its children need. Where one is left ou
 ReplicaSet, and its pods never come: no fault of the operator, and nothing in the API says why.
 
 No false alarm: only in a phase that did not pass, only where the definition in force names the controllers, and not for
-a kind whose status the operator under test writes itself. Services and PodDisruptionBudgets are of use without their
-controllers: they count only where an unmet milestone does.
+a kind whose status the operator under test writes itself. Services, PodDisruptionBudgets and ResourceQuotas are of use
+without their controllers: they count only where an unmet milestone does.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _KINDS = (
         "disruption-controller",
         "poddisruptionbudgets.policy",
     ),
+    _Controlled("resourcequotas", "ResourceQuota", "status", "resourcequota-controller", "resourcequotas"),
 )
 
 

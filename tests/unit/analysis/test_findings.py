@@ -104,6 +104,24 @@ def test_objects_without_an_owner_are_left_behind() -> None:
     assert left.evidence == ("t/svc-0, t/svc-1, t/svc-2 and 1 more",)
 
 
+@pytest.mark.parametrize(("deleted", "severity"), [(0, "note"), (2, "defect"), (4, None)])
+def test_claims_of_stateful_sets_stay_behind_with_their_data(deleted: int, severity: str | None) -> None:
+    sim = settled()
+    sets = WatchSpec(resource="statefulsets.apps", path="/apis/apps/v1/namespaces/t/statefulsets")
+    sim.watch(sets, 5)
+    sim.request(150, verb="create", resource="statefulsets", group="apps", namespace="t", name="db", code=201)
+    one: dict[str, Any] = {"watch": sim.watch_ids[sets], "name": "db", "namespace": "t", "uid": "uid-db"}
+    sim.add(rec.ObjectSeen(at=sim.at(151), change="added", owner="uid-pcs", **one))
+    sim.add(rec.ObjectSeen(at=sim.at(DELETED - 500), change="deleted", **one))
+    claim: dict[str, Any] = {"resource": "persistentvolumeclaims", "namespace": "t"}
+    for number in range(4):
+        sim.request(160, user="controller", verb="create", name=f"data-db-{number}", code=201, **claim)
+    for number in range(deleted):
+        sim.request(DELETED - 400, verb="delete", name=f"data-db-{number}", **claim)
+    left = [one.severity for one in analyse(sim.records()).findings if one.id == "left-behind"]
+    assert left == ([severity] if severity else [])
+
+
 @pytest.mark.parametrize("how", ["owner", "deleted", "before"])
 def test_what_goes_by_itself_or_is_part_of_the_operator_is_not_left_behind(how: str) -> None:
     sim = settled()

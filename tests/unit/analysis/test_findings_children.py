@@ -518,14 +518,17 @@ def test_a_spec_that_the_operator_changes(user: str, wrong: bool) -> None:
     assert ("rival-writers" in {one.id for one in notes(sim)}) == wrong
 
 
-@pytest.mark.parametrize(("held", "wrong"), [(400, True), (150, False)])
-def test_a_finalizer_that_comes_after_the_first_child(held: int, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("finalizer", "held", "wrong"),
+    [("a.io/keep", 400, True), ("a.io/keep", 150, False), ("foregroundDeletion", 400, False)],
+)
+def test_a_finalizer_that_comes_after_the_first_child(finalizer: str, held: int, wrong: bool) -> None:
     sim = settled()
     for number in range(5):
         name = f"c-{number}"
         clique(sim, name, 200, owner="uid-pcs", resource_version="100")
         sim.request(210, verb="patch", resource="cliques", group="a.io", namespace="t", name=name)
-        shown(sim, name, 220, finalizers=["a.io/keep"], resource_version=str(held))
+        shown(sim, name, 220, finalizers=[finalizer], resource_version=str(held))
         sim.request(300, verb="create", resource="services", namespace="t", name=name, code=201)
         made(sim, f"{name}-child", 300, owner=f"uid-{name}")
     for index, (at, order, record) in enumerate(sim.items):

@@ -64,6 +64,7 @@ def test_bundled_default_is_what_workloads_expect() -> None:
         "pod-complete",
         "pod-delete",
         "claim-bound",
+        "service-balanced",
     ]
 
 
@@ -94,11 +95,14 @@ def test_claims_are_bound_by_a_stage_alone(tmp_path: Path, text: str, controller
     ("there", "simulated"),
     [("extends: existing\n", False), ("extends: kind\nkind: {cluster: theirs}\n", False), ("extends: kind\n", True)],
 )
-def test_claims_of_a_cluster_that_is_there_are_its_own(tmp_path: Path, there: str, simulated: bool) -> None:
+def test_claims_and_balanced_services_of_a_cluster_that_is_there_are_its_own(
+    tmp_path: Path, there: str, simulated: bool
+) -> None:
     as_made = "" if simulated else "api_server: null\nscheduler: null\n"
     definition = load_definition(written(tmp_path, f"name: mine\n{there}{as_made}"))
     assert definition.simulates_claims == simulated
-    assert "node-initialize" in [Path(stage).stem for stage in definition.stages]
+    stages = [Path(stage).stem for stage in definition.stages]
+    assert ("node-initialize" in stages, "service-balanced" in stages) == (True, simulated)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def test_pod_speaks_to_the_api_server_of_its_node_as_kwok() -> None:
 
 def test_stages_come_with_it() -> None:
     documents = list(yaml.safe_load_all(manifests()["Secret"]["stringData"]["kwok.yaml"]))
-    assert [document["kind"] for document in documents] == ["KwokConfiguration"] + 5 * ["Stage"]
+    assert [document["kind"] for document in documents] == ["KwokConfiguration"] + 6 * ["Stage"]
 
 
 def test_namespace_is_found_again_at_the_end() -> None:
