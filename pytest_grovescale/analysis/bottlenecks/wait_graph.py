@@ -163,8 +163,10 @@ def _writes(contents: Contents, phase: PhaseSpan) -> dict[str, list[tuple[Reques
         completed = request.completed_wall - offset
         if completed >= phase.start and changes_object(request):
             step = Step(request.received_wall - offset, completed, request.user, request.verb in _DELETES)
-            if request.user == kubelet and (request.resource, request.subresource) == ("pods", "status"):
-                key = request.namespace, request.name
+            key = request.namespace, request.name
+            if request.resource == "pods" and not request.subresource and request.verb in ("create", "delete"):
+                running.pop(key, None)  # another of that name
+            elif request.user == kubelet and (request.resource, request.subresource) == ("pods", "status"):
                 if since := running.get(key):
                     step = step._replace(user=CONTAINERS, ran_since=since)
                 running[key] = completed

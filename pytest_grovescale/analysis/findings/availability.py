@@ -119,7 +119,8 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
             yield Found(
                 id=ID,
                 severity="defect" if times >= _NEVER_RESTS else "waste",
-                about=About(aspect=Aspect.ACTION, requests=seen.own_writes(lives_of)),
+                # Never what it should be, for long: nearer to the cause than writes without effect in between.
+                about=About(aspect=Aspect.STATE, requests=seen.own_writes(lives_of)),
                 text=f"the operator changed the pod template of {len(twice):,} {resource}"
                 f" {times:,.0f} times (median) for one spec of their owners: each rolls all of their pods",
                 evidence=(", ".join(life.name for _, life in twice[:_LEAST]),),

@@ -19,7 +19,9 @@ generation of their owner, of three objects that no one else writes; those of ot
 other object of the owner had changed in the second before. What is replaced beside a change counts where the harness
 had written nothing of its family since it was made, whose spec stayed, nor anything but others of their kind in the ten
 seconds before; not what ended, ceased to be Ready, or followed a restart. What is made again under its name counts of
-kinds that an update would have changed, three objects, where the harness wrote nothing in between.
+kinds that an update would have changed, three objects, where the harness wrote nothing in between. Work that was done
+is done again where a Job, or a pod, that had succeeded was made again under its name within five seconds after it went,
+twice and more.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
 _ENDED = ("Succeeded", "Failed")
 _JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
+_JOB_DONE = condition("Complete")
 _LEAST_REWRITTEN = 3
 _CAUSE_NS = 1_000_000_000
 _BEFORE_NS = 10_000_000_000
@@ -74,6 +77,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _rewritten(seen)
     yield from _replaced_beside(seen)
     yield from _made_again(seen)
+    yield from _done_again(seen)
     unowned: set[str] = set()
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and life.made_by_operator]
@@ -406,6 +410,37 @@ def _made_again(seen: Observed) -> Iterator[Finding]:
                 evidence=(_names(again),),
                 check=f'api_requests(phase=…, verb="delete", resource="{resource}", max=0)',
             )
+
+
+def _done_again(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose work was done, was deleted, and was made again, over and over."""
+    for resource in sorted({"jobs.batch", "pods"} & set(seen.lives)):
+        again = [
+            life
+            for life in seen.lives[resource]
+            if life.made_by_operator and (gone := life.gone_at) is not None and _succeeded(life)
+            if _in_one_step(seen, life)
+            if any(gone <= one.begun < gone + _MOMENTS_NS for one in seen.of_name[life.key] if one is not life)
+        ]
+        of_name = Counter(life.object for life in again)
+        often = {of: number + 1 for of, number in of_name.items() if number + 1 >= AGAIN}
+        if often and sum(often.values()) >= _LEAST:
+            most = max(often, key=lambda of: often[of])
+            times = [life.begun for life in seen.of_name[resource, most]]
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=About(aspect=Aspect.ACTION, requests=seen.own_writes(again)),
+                text=f"the operator made {len(often):,} {resource} {sum(often.values()):,} times: each was done, was"
+                " deleted, and was made again under its name: what was done once has to stay known, as in the status",
+                evidence=(f"{shown(most)}: {often[most]:,} times in {(times[-1] - times[0]) / 1e9:,.0f} s",),
+                check=f'api_requests(phase=…, verb="create", resource="{resource}", max=…)',
+            )
+
+
+def _succeeded(life: Life) -> bool:
+    done = any(event.fields.get("status.phase") == "Succeeded" for event in life.events)
+    return done or any(event.numbers.get(_JOB_DONE) == "True" for event in life.events)
 
 
 def _rewritten(seen: Observed) -> Iterator[Finding]:

@@ -7,9 +7,10 @@ fills etcd and, as a name that is taken, stands in the way of the next workload.
 No false alarm: objects with an owner are left out, however long the garbage collector takes, unless the owner was there
 before the workload and stays: then nothing removes them, and a deletion that waits for them never ends. So is what the
 operator made before the first phase, as part of itself, and what is in a namespace that it made, which goes with that.
-It had some seconds to delete the rest. A finalizer that comes late is a note, by the API server's own order of writes,
-of half of the kind and five; so is one that was taken away before the operator had deleted what has no owner and
-carries its object's name, three of them. Claims for volumes of its StatefulSets, which Kubernetes keeps for their data
+It had some seconds to delete the rest, or nothing went on any more. A finalizer that comes late is a note, by the API
+server's own order of writes, of half of the kind and five; so is one that was taken away before the operator had
+deleted what has no owner and carries its object's name, three of them. Claims for volumes of its StatefulSets, which
+Kubernetes keeps for their data
 (https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention), are a note
 where it deletes none: they may be meant to stay.
 """
@@ -50,7 +51,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     let_go = _LetGo(seen)
     yield from _let_go_early(seen, let_go)
     yield from _orphaned(seen)
-    if not seen.settled:
+    if not (seen.settled or (_is_stuck(seen) and not seen.workload_stays)):
         return
     yield from _claims(seen)
     own_namespaces = {life.name for life in seen.lives.get("namespaces", ()) if life.made_by_operator}
@@ -74,6 +75,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
             names = sorted({name for life in stuck for name in own[life.uid]})
             their = form(len(stuck), "its", "their")
             yield _finding(seen, resource, stuck, f"{their} deletion waits for {', '.join(names)}", field=FINALIZERS)
+
+
+def _is_stuck(seen: Observed) -> bool:
+    """Return whether nothing went on any more after the workload had been deleted."""
+    deleted = seen.workload_deleted
+    return deleted is not None and any(window.start >= deleted for window in seen.stalls)
 
 
 def _claims(seen: Observed) -> Iterator[Finding]:
@@ -223,9 +230,8 @@ def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
 
     Only when the workload is gone, or its deletion made no progress.
     """
-    deleted, applied = seen.workload_deleted, seen.workload_applied
-    stuck = deleted is not None and any(window.start >= deleted for window in seen.stalls)
-    if applied is None or not (seen.settled or stuck):
+    applied = seen.workload_applied
+    if applied is None or not (seen.settled or _is_stuck(seen)):
         return
     stay = {
         owner.uid

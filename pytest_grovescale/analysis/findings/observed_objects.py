@@ -306,8 +306,13 @@ class ObservedObjects(ObservedRequests):
         acts = [mark for mark in self.contents.marks if mark.label in WORKLOAD and mark.state == "end"]
         last = self.test.phases[-1] if self.test.phases else None
         asked = bool(acts) and acts[-1].label == "delete" and last is not None and last.outcome == "passed"
+        return asked and not self.workload_stays
+
+    @functools.cached_property
+    def workload_stays(self) -> bool:
+        """Whether an object that the harness made is there at the end."""
         workload = {(one.resource, one.object) for one in self.all_requests if one.user == self.harness and one.created}
-        return asked and not any(
+        return any(
             (resource, life.object) in workload and life.exists(self.end)
             for resource, lives in self.lives.items()
             for life in lives

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -87,6 +88,29 @@ def gone(sim: Simulation) -> None:
     for name, record in last.items():
         if record.watch == sim.watch_ids[CLIQUES] and record.change != "deleted":
             shown(sim, name, DELETED - 500, "deleted")
+
+
+@pytest.mark.parametrize(
+    ("ended", "times", "wrong"), [("Complete", 4, True), ("Failed", 4, False), ("Complete", 2, False)]
+)
+def test_jobs_that_are_done_again(ended: str, times: int, wrong: bool) -> None:
+    sim = settled()
+    jobs = WatchSpec(resource="jobs.batch", path="/apis/batch/v1/namespaces/t/jobs")
+    sim.watch(jobs, 5)
+    written: dict[str, Any] = {"resource": "jobs", "group": "batch", "namespace": "t"}
+    for number in range(2):
+        for turn in range(times):
+            at = 200 + 200 * turn
+            one: dict[str, Any] = {"watch": sim.watch_ids[jobs], "name": f"j-{number}", "namespace": "t"}
+            one["uid"] = f"uid-{number}-{turn}"
+            sim.request(at, verb="create", name=f"j-{number}", code=201, **written)
+            sim.add(rec.ObjectSeen(at=sim.at(at + 5), change="added", owner="uid-pcs", **one))
+            numbers: dict[str, Any] = {f"status.conditions[type={ended}].status": "True"}
+            sim.add(rec.ObjectSeen(at=sim.at(at + 100), change="modified", numbers=numbers, **one))
+            sim.request(at + 120, verb="delete", name=f"j-{number}", **written)
+            sim.add(rec.ObjectSeen(at=sim.at(at + 130), change="deleted", **one))
+    texts = [one.text for one in found(sim) if one.id == "churn"]
+    assert [text.startswith("the operator made 2 jobs.batch 8 times") for text in texts] == [True] * wrong
 
 
 @pytest.mark.parametrize(
@@ -1071,6 +1095,23 @@ def test_a_finalizer_that_ends_no_deletion_is_named(waits_for_child: bool, wrong
             seen(sim, f"s-{number}", 590, "modified", fields=deletion)
     held = [one for one in found(sim) if "wait for their finalizer a.io/keep" in one.text]
     assert bool(held) is wrong
+
+
+@pytest.mark.parametrize(("works", "wrong"), [((200,), True), (range(500, 9000, 500), False)])
+def test_what_has_no_owner_is_left_behind_where_a_deletion_does_not_end(works: Sequence[int], wrong: bool) -> None:
+    """Nothing went on any more, or the operator still did something when the phase had its time."""
+    sim = opened(Simulation())
+    sim.watch(PODS, 1)
+    sim.phase("delete", 100, 9000, "timeout", gone=pods(2))
+    for label, at in (("apply", 110), ("delete", 150)):
+        for state in ("begin", "end"):
+            sim.add(rec.Mark(at=sim.at(at), label=label, state=state, count=1))
+    for number in range(3):
+        made(sim, f"s-{number}", 120 + number)
+    for ms in works:
+        clique(sim, f"c-{ms}", ms)
+    left = [one for one in found(sim) if one.id == "left-behind"]
+    assert [one.text.startswith("3 services that the operator made still exist") for one in left] == [True] * wrong
 
 
 # ---- a status that runs ahead, or counts wrongly under a name of its own
