@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...exposition.families import Series
 from .families import Problem, Served, written
+from .label_spelling import OF_OUTCOMES
 
 _STATISTIC = re.compile(
     r"p?(?:50|75|9\d)|p99\.?9+|p100|p0|0?\.(?:5|50|75|9\d*)|avg|mean|average|median|min|max|std_?dev", re.I
@@ -45,6 +46,12 @@ _VERBS = frozenset({"create", "update", "delete", "patch", "get", "list", "watch
 _INDEX = re.compile(r"0x[0-9a-f]+|\d+")
 _STATUS = re.compile(r"[1-5](?:xx|\d\d)", re.IGNORECASE)
 
+_NO_THINGS = frozenset({"direction", "mode", "type", "verb", "method", "operation", "op", "action"} | OF_OUTCOMES)
+"""Labels whose values are words of any name: ``down``, ``receive``."""
+
+_OF_THINGS = frozenset({"setting", "option", "parameter", "param", "config", "config_key", "key"})
+"""Labels of which each value is a thing of its own; a key may also be that of a map."""
+
 _BOOLEANS = frozenset({"true", "false", "0", "1", "yes", "no", "on", "off"})
 """Values that labels share by chance."""
 
@@ -55,10 +62,12 @@ def problems(families: Sequence[Served]) -> Iterator[Problem]:
     yield from _instead_of_a_label(families)
     yield from _word_in_name(families)
     yield from _numbered(families)
+    yield from _values_in_names(families)
     for family in families:
         if not family.of_library:
             for label, values in sorted(family.labels().items()):
                 yield from _by_hand(family, label, values)
+                yield from _things_by_a_label(family, label, values)
 
 
 def _two_names(families: Iterable[Served]) -> Iterator[Problem]:
@@ -119,6 +128,31 @@ def _word_in_name(families: Iterable[Served]) -> Iterator[Problem]:
         if len(same) >= _FEW_RANGES:
             first = next(iter(same.values()))
             yield _apart(first, sorted(same), "state" if first.family.type == "gauge" else "operation")
+
+
+def _values_in_names(families: Sequence[Served]) -> Iterator[Problem]:
+    """Yield families whose names differ in a label's values elsewhere: ``s3_requests`` beside ``backend="s3"``."""
+    by_label: dict[str, set[str]] = {}
+    for family in families:
+        for label, values in family.own_labels().items() if not family.of_library else ():
+            if label.lower() not in _NO_THINGS:
+                by_label.setdefault(label, set()).update(values.keys() - _BOOLEANS - {"up", "down"})
+    known = set().union(*by_label.values())
+    for same in _apart_in_a_word(families, lambda _, place, word: bool(place) and word in known):
+        for label, listed in sorted(by_label.items()):
+            named = sorted(same.keys() & listed)
+            if len(named) > 1 and not any(label in family.labels() for family in same.values()):
+                yield _apart(same[named[0]], named, label)
+                break
+
+
+def _things_by_a_label(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
+    """Yield a gauge whose series are different things, named by a label: they have no unit, and no sum."""
+    if family.family.type == "gauge" and label.lower() in _OF_THINGS and len(values) > 1:
+        says = f"its series are {', '.join(list(values)[:3])} by {label}: different things, of which no unit holds"
+        fix = "make a family for each, with its unit at the end of its name"
+        one = written(next(iter(values.values())))
+        yield Problem(family=family.name, rule="unit", says=says, series=one, fix=fix)
 
 
 def _numbered(families: Iterable[Served]) -> Iterator[Problem]:

@@ -107,6 +107,8 @@ def is_none(text: str) -> bool:
 def is_name(text: str, name: str) -> bool:
     """Return whether a help text is a name once more: all of it, or what follows the program's up to the unit."""
     words = _letters(text)
+    # OpenMetrics names a counter without the ending that its series have.
+    name = name.removesuffix("_total") if not re.search(r"[\W_]total[\W_]*$", text.lower()) else name
     ends = re.search(r"[\W_](?:total|count|seconds|bytes|ratio|info)[\W_]*$", text.lower())
     return words == _letters(name) or (ends is not None and words == _letters(name.partition("_")[2]))
 

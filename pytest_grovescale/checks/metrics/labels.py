@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import combinations
+from itertools import combinations, permutations
 
 import msgspec
 
@@ -132,6 +132,8 @@ _EVERYWHERE = 3
 """Families that must have a label before it is everywhere."""
 _SURELY = 5
 """The same of a label that may as well be of what is measured, as of the region of some servers."""
+_OF_A_BUILD = re.compile(r"(?:\w+_)?(?:version|revision|commit|build)", re.IGNORECASE)
+_CODE = re.compile(r"[1-5]\d\d")
 _VERSION = re.compile(r"v?\d+\.\d+(?:\.\d+)?(?:[-+].*)?|(?=.*\d)[0-9a-f]{7,40}")
 
 _OF_TARGETS = frozenset({"region", "datacenter", "dc", "env", "environment", "stage", "hostname"})
@@ -198,6 +200,7 @@ def problems(
     """Yield labels with a forbidden name, those with values that are many or look unbounded, and those everywhere."""
     families = list(families)
     yield from _everywhere(families)
+    yield from _of_build(families)
     for family in families:
         for label, values in sorted(family.own_labels().items()):
             yield from _reserved(family, label, next(iter(values.values())))
@@ -228,6 +231,26 @@ def _everywhere(families: Iterable[Served]) -> Iterator[Problem]:
             fix = f"take the label {label} away: a family …_info can have it once, or the scrape configuration adds it"
             hint = _VERSION.fullmatch(value) is None and not (len(own) >= _SURELY and label.lower() in _OF_TARGETS)
             yield Problem(family=own[0].name, rule="label-sets", says=says, series=written(one), fix=fix, hint=hint)
+
+
+def _of_build(families: Iterable[Served]) -> Iterator[Problem]:
+    """Yield a version, or what else says which build runs, on series of something else: a release makes them new."""
+    said = {
+        (label, value)
+        for family in families
+        if family.name.endswith("_build_info") and len(family.series) == 1
+        for label, value in family.series[0].labels.items()
+        if _OF_A_BUILD.fullmatch(label) and value
+    }
+    for family in families if said else ():
+        if family.of_library or family.name.endswith("_info"):
+            continue
+        for label, values in sorted(family.own_labels().items()):
+            ((value, one), *others) = values.items()
+            if not others and (label, value) in said and len(family.series) > 1:
+                says = f"each series has {label}={value!r}, which the info of the build says: a release makes all new"
+                fix = f"take the label {label} away; a query joins it from the info where it needs it"
+                yield Problem(family=family.name, rule="label-sets", says=says, series=written(one), fix=fix)
 
 
 def _reserved(family: Served, label: str, one: Series) -> Iterator[Problem]:
@@ -334,7 +357,7 @@ def _of_label(
 
 
 def _same(family: Served) -> Iterator[Problem]:
-    """Yield two labels that have the same value on every series."""
+    """Yield two labels that have the same value on every series, or of which one is the class of the other."""
     labels = [label for label in family.own_labels() if label not in RESERVED.values()]
     for one, other in combinations(labels, 2):
         values = {series.labels.get(one) for series in family.series}
@@ -343,6 +366,14 @@ def _same(family: Served) -> Iterator[Problem]:
             example = written(family.series[0])
             fix = f"take one of the two away: {other} says what {one} says"
             yield Problem(family=family.name, rule="label-sets", says=says, series=example, fix=fix)
+            return
+    for code, kind in permutations(labels, 2):
+        pairs = {(series.labels.get(code, ""), series.labels.get(kind, "")) for series in family.series}
+        if len(pairs) > 1 and all(_CODE.fullmatch(each) and of.lower() == f"{each[0]}xx" for each, of in pairs):
+            says = f"its label {kind} says of each series what the first digit of {code} says"
+            fix = f'take {kind} away: {code}=~"5.." finds the same'
+            one = written(family.series[0])
+            yield Problem(family=family.name, rule="label-sets", says=says, series=one, fix=fix)
             return
 
 

@@ -171,6 +171,8 @@ def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Pr
     yield from _parts_of_another(families, samples)
     yield from _counted_twice(families, samples)
     yield from _named_twice(families, samples)
+    yield from _slices(families, samples)
+    yield from _either(families)
 
 
 def _above(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
@@ -419,6 +421,47 @@ def _named_twice(families: Iterable[Served], samples: Mapping[str, float]) -> It
                 yield Problem(
                     family=family.name, rule="duplicate", says=says, series=written(family.series[0]), fix=fix
                 )
+
+
+def _slices(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield a counter with the values of another one at one value of a label."""
+    counters = [family for family in families if family.family.type == "counter"]
+    known: dict[tuple[tuple[str, ...], frozenset[tuple[_Key, float]]], tuple[str, str]] = {}
+    for family in families:
+        labels = sorted(family.labels())
+        for label in labels if family.family.type == "counter" else ():
+            rest = [one for one in labels if one != label]
+            by_value: dict[str, Sums] = defaultdict(dict)
+            for (value, *key), number in _sums(family, [label, *rest], samples).items():
+                by_value[value][tuple(key)] = number
+            for value, sums in by_value.items() if len(by_value) > 1 else ():
+                part = f'{family.name}{{{label}="{value}"}}'
+                known.setdefault((tuple(rest), frozenset(sums.items())), (family.name, part))
+    for counter in counters:
+        labels = sorted(counter.labels())
+        sums = _sums(counter, labels, samples)
+        other, part = known.get((tuple(labels), frozenset(sums.items())), ("", ""))
+        # One number is another one's by chance.
+        shares = set(_stem(counter.name)[1:]) & set(_stem(other)[1:]) - {"total"}
+        if other not in ("", counter.name) and len({*sums.values()} - {0.0}) > 1 and shares:
+            says = f"it has the values of {part}"
+            one = written(counter.series[0])
+            yield Problem(
+                family=counter.name, rule="duplicate", says=says, series=one, fix="take it away, and read that one"
+            )
+
+
+def _either(families: Sequence[Served]) -> Iterator[Problem]:
+    """Yield what succeeded and what failed as two counters, without all of them: no ratio without adding up."""
+    counters = [family for family in families if family.family.type == "counter"]
+    failed = {(*stem, *sorted(one.labels())): one for one in counters for stem in _stems(one.name, _NOT)}
+    for good in counters:
+        for stem in _stems(good.name, _SUCCEEDED):
+            bad = failed.get((*stem, *sorted(good.labels())))
+            if bad is not None and not any(_stem(one.name.removesuffix("_total")) == stem for one in counters):
+                says = f"its name differs from that of {bad.name} in how each ended, so that no query adds them up"
+                fix = "make them one family, with a label result; or count all, and those that failed"
+                yield Problem(family=good.name, rule="label-in-name", says=says, fix=fix, hint=True)
 
 
 def _sure(counter: Served, labels: Sequence[str], key: _Key, samples: Mapping[str, float]) -> float:
