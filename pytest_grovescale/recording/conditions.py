@@ -27,6 +27,12 @@ theirs in it, and a late object can be explained."""
 Comparison = Literal["==", "!=", ">=", "<=", ">", "<"]
 
 
+def is_builtin(resource: str) -> bool:
+    """Return whether a kind is one of Kubernetes' own, by its group: ``configmaps``, ``deployments.apps``."""
+    group = resource.partition(".")[2]
+    return "." not in group or group.endswith(".k8s.io")
+
+
 class WatchSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One LIST+WATCH and the fields kept of each object. Equal specs share one watch."""
 

@@ -15,7 +15,7 @@ from ..errors import RecordingError
 from ..kube import errors
 from ..kube.client import Client, selectors
 from ..kube.watch import WatchEvent, bookmark, stream
-from .conditions import WatchSpec, merged
+from .conditions import WatchSpec, is_builtin, merged
 from .object_cache import ObjectKey
 from .object_changes import Comparer, Facts
 from .object_versions import Fields, Version, decode, kind_of
@@ -409,6 +409,10 @@ class Watches:
         message when a watch is refused or not live ``within`` seconds; that watch is dropped.
         """
         serving = [self._serving(spec) for spec in merged(specs)]
+        for watch in serving:
+            if not is_builtin(watch.spec.resource):
+                # What an operator reconciles: the log says too late for the first of them that it is followed.
+                watch.compare()
         waiting = [asyncio.ensure_future(_live_or_ended(watch, self._tasks[watch.watch])) for watch in serving]
         if not waiting:
             return

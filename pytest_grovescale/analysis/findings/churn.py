@@ -50,8 +50,6 @@ _MOMENTS_NS = 5_000_000_000
 """Objects that their maker deletes within that time of which few show that it decides on a cache that is behind."""
 _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
-_ENDED = ("Succeeded", "Failed")
-_JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
 _JOB_DONE = condition("Complete")
 _LEAST_REWRITTEN = 3
 _CAUSE_NS = 1_000_000_000
@@ -81,7 +79,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     unowned: set[str] = set()
     for resource, lives in sorted(seen.lives.items()):
         own = [life for life in lives if life.events[0].at >= applied and life.made_by_operator]
-        gone = [life for life in own if _in_one_step(seen, life) and not _ended(life)]
+        gone = [life for life in own if _in_one_step(seen, life) and life.ended_at is None]
         who = {life.uid: deleters.get(life.key, deleters.get((resource, (life.namespace, "")), "")) for life in gone}
         collected = [life for life in gone if seen.role(who[life.uid]).endswith(_COLLECTOR)]
         if len(collected) >= max(_LEAST, _SHARE * len(own)):
@@ -251,13 +249,6 @@ def _in_one_step(seen: Observed, life: Life) -> bool:
     return bisect_right(seen.workload_changes, life.begun) == bisect_right(seen.workload_changes, gone)
 
 
-def _ended(life: Life) -> bool:
-    """Return whether a pod or a Job ended by itself."""
-    if any(event.fields.get("status.phase") in _ENDED for event in life.events):
-        return True
-    return any(event.numbers.get(path) == "True" for event in life.events for path in _JOB_ENDED)
-
-
 def _names(lives: list[Life]) -> str:
     often, number = Counter(life.object for life in lives).most_common(1)[0]
     if number > 1:
@@ -287,7 +278,7 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                 for kind, those in there.items():
                     left = [one for one in those if not one.exists(end) or one.deleting(end)]
                     each, rest = divmod(len(those), before)
-                    surplus = sum(not _ended(one) for one in left) - max(0, before - after) * each
+                    surplus = sum(one.ended_at is None for one in left) - max(0, before - after) * each
                     # A rollout that was going on goes on; children that were made with their owner are none.
                     rolling = any(event.at - _BEFORE_NS < at < event.at for at in _spec_changes(owner))
                     moved = any(_moved(one, event.at, rolling) for one in seen.below(owner) if one.resource == kind)
@@ -331,7 +322,7 @@ def _replaced_beside(seen: Observed) -> Iterator[Finding]:
     for lives in seen.lives.values():
         for life in lives:
             at = _deleted_for_another(seen, life)
-            if at is None or _in_one_step(seen, life) or _ended(life) or _lost_ready(life, at):
+            if at is None or _in_one_step(seen, life) or life.ended_at is not None or _lost_ready(life, at):
                 continue
             root = seen.line(life)[-1]
             if root is life or not life.made_by_operator:

@@ -48,12 +48,6 @@ def form(number: int, one: str, more: str) -> str:
     return one if number == 1 else more
 
 
-def is_builtin(resource: str) -> bool:
-    """Return whether a kind is one of Kubernetes' own, by its group: ``configmaps``, ``deployments.apps``."""
-    group = resource.partition(".")[2]
-    return "." not in group or group.endswith(".k8s.io")
-
-
 def of_kubernetes(finalizer: str) -> bool:
     """Return whether a finalizer is one that Kubernetes' own controllers take away."""
     domain = finalizer.partition("/")[0]
@@ -82,6 +76,8 @@ def condition(kind: str) -> str:
     return f"status.conditions[type={kind}].status"
 
 
+_ENDED = ("Succeeded", "Failed")
+_JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
 _LIMITED = 0.05
 
 _CREATED = int(HTTPStatus.CREATED)
@@ -244,6 +240,19 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
     def ready(self) -> ObjectSeen | None:
         """The event with which it became Ready, as far as the watch shows its condition; None: never."""
         return next((event for event in self.events if event.fields.get(READY_PATH) == "True"), None)
+
+    @functools.cached_property
+    def ended_at(self) -> int | None:
+        """When a pod or a Job was first seen to have ended by itself; None: never, or it is neither."""
+        return next(
+            (
+                event.at
+                for event in self.events
+                if event.fields.get("status.phase") in _ENDED
+                or any(event.numbers.get(path) == "True" for path in _JOB_ENDED)
+            ),
+            None,
+        )
 
     @property
     def owner_kind(self) -> str:

@@ -270,7 +270,9 @@ class Observed(ObservedObjects):
             for one in self.contents.incidents
             if one.kind in RESTARTED and one.subject.partition("/")[0] == OPERATOR
         ]
-        return found + [(at, next((one.received for one in self.requests_in(at, self.end)), self.end)) for at in ends]
+        return found + [
+            (at, min((one.received for one in self.requests_in(at, self.end)), default=self.end)) for at in ends
+        ]
 
     def was_absent(self, start: int, end: int) -> bool:
         """Return whether the operator was not there in a part of a time: what waits then does not wait for its work."""

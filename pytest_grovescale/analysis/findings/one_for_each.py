@@ -17,11 +17,11 @@ from itertools import accumulate, pairwise
 from statistics import correlation, median
 from typing import NamedTuple
 
+from ...recording.conditions import is_builtin
 from ...recording.records import STACKS_LEFT
 from ..blocked_workers import read_dump, stack_groups
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
-from .evidence import is_builtin
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 

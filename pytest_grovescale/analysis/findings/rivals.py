@@ -22,10 +22,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from ...recording.conditions import is_builtin
 from ...recording.records import ObjectSeen
 from ..api_requests import SYSTEM_ACCOUNTS
 from ..result import Finding
-from .evidence import Life, Sent, changed_paths, form, is_builtin, number_of, shown
+from .evidence import Life, Sent, changed_paths, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 

@@ -2,8 +2,9 @@
 
 That pods do not come is the consequence; what came before it in the recording is the cause. In the order of how much
 they explain: a write that was refused and not sent again; an object that was asked for, came later, and was not asked
-for again; one that is not there; objects of the workload that the operator has done nothing for; some that are behind
-others with the same below them; pods that do not become Ready.
+for again; one that is not there; objects of the workload that the operator has done nothing for; work that ended, and
+that it has done nothing about; some objects that are behind others with the same below them; pods that do not become
+Ready.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
+from operator import itemgetter
 from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
@@ -47,7 +49,7 @@ def cause(seen: Observed, window: Window) -> Cause | None:
     """Return what explains most why nothing goes on in a time; None where the recording does not show it."""
     start = next((span.start for span in seen.spans if span.phase.name == window.phase), window.start)
     sent = seen.requests_in(start, window.end)
-    found = [one for rule in (_asked_for, _not_looked_at, _lost, _missed) for one in rule(seen, window, sent)]
+    found = [one for rule in (_asked_for, _not_looked_at, _lost, _ended, _missed) for one in rule(seen, window, sent)]
     return min([*found, *_not_ready(seen, window)], key=lambda one: SEVERITIES.index(one.severity), default=None)
 
 
@@ -177,6 +179,30 @@ def _not_looked_at(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iter
                 "defect" if odd else "note",
             )
             return
+
+
+def _ended(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
+    """Yield the kind whose objects own Jobs, or pods, that have ended, of which it has sent nothing since."""
+    if any(one.received >= window.start for one in sent) or seen.lost_watches:
+        return
+    asked = {(one.resource, one.object): one.received for one in sent}
+    for resource in sorted(seen.status_written & set(seen.lives)):
+        lives = [life for life in seen.lives[resource] if life.stays(window.end)]
+        unseen: list[tuple[Life, Life]] = []
+        for life in lives:
+            family = [life, *seen.below(life)]
+            ended = [(at, one) for one in family[1:] if one.made_by_operator and (at := one.ended_at) is not None]
+            at, last = max(ended, key=itemgetter(0), default=(0, life))
+            if ended and at < window.end and max(asked.get(one.key, 0) for one in family) < at:
+                unseen.append((life, last))
+        if len(unseen) >= max(_LEAST, (1 - _FEW) * len(lives)):
+            (life, child), number = unseen[0], len(unseen)
+            yield Cause(
+                f"{child.resource} of {number:,} of {len(lives):,} {resource} have ended, and the operator has sent"
+                " nothing for these since: it has missed that, or does not take it for their end",
+                "defect",
+                (f"{life.name}: {child.name}",),
+            )
 
 
 def _missed(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:

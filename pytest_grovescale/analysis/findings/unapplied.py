@@ -25,8 +25,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ...recording.conditions import is_builtin
 from ..result import Finding, Severity
-from .evidence import Life, Sent, Span, changed_paths, form, is_builtin, number_of, shown
+from .evidence import Life, Sent, Span, changed_paths, form, number_of, shown
 from .grouping import About, Aspect, Found, of_outcome
 from .observed import QUIET_NS, Observed
 from .observed_requests import WORKLOAD
@@ -84,7 +85,7 @@ def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
         if one.verb in ("update", "patch") and not one.subresource and one.category == "object":
             written[one.resource].append(one)
     for resource, sent in sorted(written.items()):
-        start, done = sent[0].received, max(one.completed for one in sent)
+        start, done = min(one.received for one in sent), max(one.completed for one in sent)
         end = _next_act(seen, done)
         objects = {one.object for one in sent}
         lives: list[Life] = []
@@ -108,7 +109,7 @@ def _next_act(seen: Observed, at: int) -> int:
     """Return when the harness next wrote anything or acted on the workload, or the end."""
     later = (one.received for one in seen.by_harness(at + 1, seen.end))
     marks = (mark.at for mark in seen.contents.marks if mark.label in WORKLOAD and mark.at > at and mark.state != "end")
-    return min(next(later, seen.end), next(marks, seen.end))
+    return min(min(later, default=seen.end), next(marks, seen.end))
 
 
 def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:

@@ -108,6 +108,26 @@ def test_a_change_without_effect_for_one_of_many(missed: int, wrong: bool) -> No
     assert ("unapplied-changes" in ids(sim)) == wrong
 
 
+def test_a_change_that_was_sent_first_and_answered_last_has_its_effect_all_the_same() -> None:
+    """As of twenty patches at a time: the log has them in the order of their answers."""
+    sim = settled()
+    for number in range(6):
+        name = f"c-{number}"
+        applied(sim, name)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        changed(sim, name, "spec.image")
+        sim.request(CHANGED - 20, verb="patch", resource="services", namespace="t", name=f"{name}-s")
+    for index, (_, place, record) in enumerate(sim.items):
+        if isinstance(record, rec.Request) and record.name == "c-0" and record.received_wall == sim.at(CHANGED):
+            parts = {"received_wall": sim.at(CHANGED - 40), "completed_wall": sim.at(CHANGED + 5)}
+            sim.items[index] = sim.at(CHANGED + 900), place, msgspec.structs.replace(record, **parts)
+    # Only the first one's effect was before the others were sent.
+    for number in range(1, 6):
+        sim.request(CHANGED + 150, verb="patch", resource="services", namespace="t", name=f"c-{number}-s")
+    all_gone(sim)
+    assert "unapplied-changes" not in ids(sim)
+
+
 def configuration(sim: Simulation, name: str, ms: float, change: Any = "added", **parts: Any) -> None:
     """A ConfigMap that the operator makes or writes, and the watch shows."""
     if CONFIGMAPS not in sim.watch_ids:

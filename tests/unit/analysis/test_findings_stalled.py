@@ -273,6 +273,25 @@ def test_an_event_that_was_lost(lost: int) -> None:
     assert not lost or f"{lost} of 9 cliques" in one.text
 
 
+@pytest.mark.parametrize(("looked", "wrong"), [(0, True), (9, False), (4, False)])
+def test_work_that_ended_and_of_which_nothing_came(looked: int, wrong: bool) -> None:
+    """The operator made all jobs, all are complete, and it has written of some after that."""
+
+    def serves(sim: Simulation) -> None:
+        sim.watch(JOBS, 7)
+        for number in range(9):
+            sim.request(190, verb="create", resource="jobs", group="batch", namespace="t", name=f"c-{number}", code=201)
+            job(sim, number, 200, "added")
+            served(sim, number, 400, "Running")
+            done(sim, number, 500)
+            if number < looked:
+                served(sim, number, 600, "Running")
+
+    one = stall(serves, cliques=9)
+    words = "jobs.batch of 9 of 9 cliques.a.io have ended"
+    assert (one.severity == "defect", words in one.text) == (wrong, wrong), one.text
+
+
 @pytest.mark.parametrize("pending", [True, False])
 def test_objects_behind_others_of_which_the_children_are_not_alike(pending: bool) -> None:
     """What waits for a job that is not complete has missed nothing."""

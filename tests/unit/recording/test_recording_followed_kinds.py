@@ -14,10 +14,12 @@ from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.watch import INITIAL_EVENTS_END, WatchEvent
 from pytest_grovescale.recording import journal
+from pytest_grovescale.recording.conditions import WatchSpec
 from pytest_grovescale.recording.followed_objects import MAX_FOLLOWED, FollowedKinds
+from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.protocol import SourceBroke, Update
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
-from pytest_grovescale.recording.records import OBJECTS, Request
+from pytest_grovescale.recording.records import OBJECTS, SCHEMA_VERSION, Closed, ObjectSeen, Opened, Request
 from pytest_grovescale.recording.watches import Watches
 
 
@@ -109,3 +111,36 @@ def test_the_end_waits_for_what_the_garbage_collector_is_to_delete(
         return looks
 
     assert asyncio.run(run()) >= 3
+
+
+@pytest.mark.parametrize(("resource", "kept"), [("ps.a.io", "Running"), ("services", "")])
+def test_what_a_milestone_reads_of_an_operators_kind_is_kept_from_its_first_object_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resource: str, kept: str
+) -> None:
+    """The log would say too late that it is followed, and an object may never change again."""
+    written = asyncio.Event()
+
+    async def stream(client: Client, path: str, **options: Any) -> AsyncGenerator[list[WatchEvent], None]:
+        end = {"metadata": {"resourceVersion": "1", "annotations": {INITIAL_EVENTS_END: "true"}}}
+        yield [WatchEvent("BOOKMARK", msgspec.Raw(msgspec.json.encode(end)))]
+        for version, status in (("2", {}), ("3", {"phase": "Running"})):
+            one = {"metadata": {"name": "p", "uid": "u", "resourceVersion": version}, "status": status}
+            yield [WatchEvent("ADDED" if not status else "MODIFIED", msgspec.Raw(msgspec.json.encode(one)))]
+        written.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("pytest_grovescale.recording.watches.stream", stream)
+    path = tmp_path / "recording.jsonl"
+
+    async def run() -> None:
+        ledger = Ledger(journal.Writer(path), RecorderClock(), lambda update: None)
+        ledger.add(Opened(at=0, schema_version=SCHEMA_VERSION, run="r", test="t", version="0", machine=machine()))
+        watches = Watches(Client(Access(server="http://127.0.0.1:1")), ledger)
+        await watches.ensure([WatchSpec(resource=resource, path="/apis/a.io/v1/ps")], 10)
+        await written.wait()
+        await watches.close()
+        ledger.close(Closed(at=ledger.now(), reason="stopped"))
+
+    asyncio.run(run())
+    seen = [record for record in journal.read(path) if isinstance(record, ObjectSeen)]
+    assert [record.numbers.get("status.phase", "") for record in seen] == ["", kept]
