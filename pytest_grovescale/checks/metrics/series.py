@@ -211,6 +211,8 @@ class Series(_Positional, tag="series", frozen=True, kw_only=True):
         )
 
 
+_LEAST_FRESH = 4
+"""New values of a label from which on they may be without an end."""
 _OF_EACH = 0.1
 """Series for each object from which on they are of the objects, although no label names one, all of a histogram's for a
 label's value counted once."""
@@ -280,7 +282,8 @@ class SeriesGrowth(TargetCheck, tag="series_growth", frozen=True, kw_only=True):
         resource = _resource(run.test, metrics.objects, target)
         points = points_of(resource, metrics.objects, target)
         rows = list(growths(target, families, resource, metrics.objects))
-        sure = [row for row in rows if row.of_objects or (len(points) >= SURE_COUNTS and row.straight >= STRAIGHT)]
+        on_a_line = [row for row in rows if len(points) >= SURE_COUNTS and row.straight >= STRAIGHT and _is_open(row)]
+        sure = [row for row in rows if row.of_objects or row in on_a_line]
         return _Grown(resource, points, sure, [row for row in rows if row not in sure])
 
 
@@ -294,6 +297,11 @@ class _Grown(NamedTuple):
     """Those that grow with the objects."""
     others: list[Growth]
     """Those that came late, or of which too little is known."""
+
+
+def _is_open(row: Growth) -> bool:
+    """Return whether a label has had values enough to be no short list, as of the kinds that a test makes in turn."""
+    return any(len(label.fresh) >= _LEAST_FRESH for label in row.labels if label.label not in ("le", "quantile"))
 
 
 def _family_of(rows: Sequence[Growth]) -> str:
