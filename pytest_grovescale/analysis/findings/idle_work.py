@@ -58,6 +58,8 @@ _LATEST = 40
 _SEVERAL = 3
 """Timers of one object from which on they are not two that it was meant to have."""
 _SAME_PERIOD = 0.1
+_NEWS = 0.8
+"""Share of writes that changed their objects, from which on they are news."""
 _GROWING = 3
 """Objects that have more timers than before, from which on each change starts one."""
 
@@ -84,6 +86,8 @@ def _requests(seen: Observed) -> Iterator[Finding]:
         halves = Counter(window.half(one.received) for one in sent)
         goes_on = halves[1] >= 1 and halves[0] >= 1 and _SUBSIDES * halves[1] >= halves[0]
         rate = len(sent) / window.seconds
+        if _catches_up(seen, window, sent):
+            continue
         if goes_on and len(sent) >= _LEAST and rate >= _RATE and (not best or rate > best[0]):
             best = rate, window, sent
     regular = _regular(seen.test.idle)
@@ -169,6 +173,19 @@ def _regular(windows: Sequence[IdleWindow]) -> dict[str, float]:
             if row.kind == "object" and row.period_s is not None:
                 rows.setdefault(row.what, row)
     return {what: row.period_s for what, row in rows.items() if row.period_s is not None}
+
+
+def _catches_up(seen: Observed, window: Window, sent: Sequence[Sent]) -> bool:
+    """Return whether all requests were news, one for each object: what is left of earlier work, as under a limit."""
+    if not sent or len({(one.resource, one.object) for one in sent}) < len(sent):
+        return False
+    lives = [
+        next((life for life in seen.of_name.get((one.resource, one.object), ()) if life.exists(one.received)), None)
+        for one in sent
+        if one.verb in OBJECT_WRITES
+    ]
+    changed = [life for life in lives if life is not None and life.changed_in(window.start, window.end)]
+    return len(lives) == len(sent) and len(changed) >= _NEWS * len(sent)
 
 
 def _periodic(seen: Observed, regular: dict[str, float]) -> Iterator[Finding]:

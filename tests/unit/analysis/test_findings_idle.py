@@ -13,6 +13,7 @@ from pytest_grovescale.recording import records as rec
 
 from .simulated import Simulation, full_run
 from .test_findings import DELETED, DEPLOYED, IDLE, found, ids, made, poll, scrape, seen, settled
+from .test_findings_objects import clique, gone, written
 
 RECONCILES = "controller_runtime_reconcile_total"
 POD = {"controller": "pod", "result": "success"}
@@ -184,3 +185,17 @@ def test_timers_of_which_each_change_starts_one_more(
                 )  # fmt: skip
     timers = [one for one in found(sim) if one.id == "idle-work" and "timers" in one.text]
     assert [one.severity for one in timers] == (["defect"] if wrong else [])
+
+
+@pytest.mark.parametrize(("again", "wrong"), [(False, False), (True, True)])
+def test_writes_that_are_left_of_earlier_work_are_no_idle_work(again: bool, wrong: bool) -> None:
+    """Twelve statuses, written one after the other, of twelve objects, or of six."""
+    sim = settled()
+    for number in range(12):
+        clique(sim, f"c-{number}", 200 + number)
+    for number in range(12):
+        written(
+            sim, f"c-{number % 6 if again else number}", DEPLOYED + 2000 + 400 * number, "content", paths=["status.n"]
+        )
+    gone(sim)
+    assert ("idle-work" in ids(sim)) == wrong
