@@ -61,7 +61,10 @@ class _Page(msgspec.Struct):
 
 
 class Client:
-    """Use as ``async with Client(access) as client``. All methods raise ``kube.errors.ApiError``."""
+    """Use as ``async with Client(access) as client``. All methods raise ``kube.errors.ApiError``.
+
+    ``connections``: open at most, each watch has one; further requests wait. 0: no limit.
+    """
 
     def __init__(self, access: Access, *, user_agent: str = "grovescale", connections: int = 64) -> None:
         self.access = access

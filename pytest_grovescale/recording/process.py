@@ -60,7 +60,8 @@ async def _serve(connection: socket.socket) -> RecorderConfig | None:
         return None
     ending = _Ending()
     _listen_for_the_end(ending, configure.controller)
-    async with Client(configure.config.access, user_agent="grovescale-recorder") as client:
+    # Each watch keeps a connection: with a limit, probes would wait for one behind them, and the API server be blamed.
+    async with Client(configure.config.access, user_agent="grovescale-recorder", connections=0) as client:
         session = Session(configure.config, client, journal, channel.say)
         session.start(lambda: ending.because("failed"))
         channel.say(Done(id=configure.id))

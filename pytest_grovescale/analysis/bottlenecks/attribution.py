@@ -14,6 +14,7 @@ from ..cpu import API_SERVER, Demand, Window, api_server_seconds, demands, windo
 from ..phase_result import BottleneckRow, CpuResult, Suspect
 from ..recording_index import Contents, PhaseSpan
 from ..result import OPERATOR
+from .object_waits import Waits, waits_of_phase
 from .operator_activity import (
     LIMITER,
     QUEUED,
@@ -30,7 +31,7 @@ from .operator_activity import (
     without_limited,
 )
 from .rate_limit import Spell, limited_spells, shares_of
-from .wait_graph import COLLECTOR, CONTROLLERS, MANAGER, SERVER, Taken, Waits, take_out, turns, waits_of_phase
+from .wait_graph import COLLECTOR, CONTROLLERS, MANAGER, SERVER, Taken, take_out, turns
 
 WORDS: Mapping[Suspect, str] = {
     "operator-cpu": "operator using CPU",

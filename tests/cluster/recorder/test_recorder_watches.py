@@ -66,6 +66,18 @@ def test_initial_events_then_changes(control_plane: ControlPlane, maps: Maps, tm
     assert [r.stage for r in own].count("ResponseStarted") == 1
 
 
+def test_requests_do_not_wait_behind_many_watches(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
+    """As of an operator that makes namespaces: each has collections of its own."""
+    paths = [f"/api/v1/namespaces/{maps.namespace}-{number}/configmaps" for number in range(100)]
+    with recorder(tmp_path, control_plane.access, audit_log=str(control_plane.audit_log)) as running:
+        running.watch([WatchSpec(resource="configmaps", path=path) for path in paths], 60)
+        running.begin_phase("p", [("one", maps.count(1))], timeout=60)
+        maps.create("a")
+        complete(running, "p")
+        running.end_phase("p", "passed")
+    assert len(of(check(running.journal), WatchLive)) == len(paths) + 1
+
+
 def test_cut_watch_goes_on_where_it_was(control_plane: ControlPlane, maps: Maps, proxy: Proxy, tmp_path: Path) -> None:
     with recorder(tmp_path, through(proxy), audit_log=str(control_plane.audit_log)) as running:
         running.begin_phase("p", [("three", maps.count(3)), ("six", maps.count(6))], timeout=60)

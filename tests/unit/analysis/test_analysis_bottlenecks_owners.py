@@ -192,3 +192,30 @@ def test_a_status_waits_for_the_objects_below_it_and_then_for_the_operator() -> 
     assert others["job-controller"] == pytest.approx(4, abs=0.2)
     assert others["kwok"] == pytest.approx(3, abs=0.2)
     assert others["operator-idle"] == pytest.approx(3, abs=0.2)
+
+
+def test_a_namespace_below_is_found_though_the_log_gives_it_its_own_name() -> None:
+    sim = Simulation(identities=IDENTITIES)
+    namespaces = WatchSpec(resource="namespaces", path="/api/v1/namespaces")
+    for spec in (PCS, namespaces):
+        sim.watch(spec, 1)
+    sim.phase("deploy", 100, 10_020, done=Count(watch=PCS, n=1, where=DONE))
+    made(sim, PCS, "set", 101, user="harness", owner="")
+    sim.request(1000, verb="create", resource="namespaces", namespace="ns", name="ns", code=201)
+    one: dict[str, Any] = {"watch": sim.watch_ids[namespaces], "name": "ns", "uid": "uid-ns", "owner": "uid-set"}
+    sim.add(rec.ObjectSeen(at=sim.at(1005), change="added", **one))
+    controller = f"{SYSTEM}namespace-controller"
+    sim.request(9000, verb="update", resource="namespaces", namespace="ns", name="ns", user=controller)
+    sim.request(
+        10_000,
+        verb="patch",
+        resource="podcliquesets",
+        group="grove.io",
+        namespace="t",
+        name="set",
+        subresource="status",
+    )
+    waited(sim, 10_020, operator=(0.0, 0.0))
+    (phase,) = analyse(sim.records()).phases
+    seconds = {row.suspect: row.seconds for row in phase.bottlenecks}
+    assert seconds["namespace-controller"] == pytest.approx(8, abs=0.2)

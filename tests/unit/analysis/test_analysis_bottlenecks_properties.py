@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.bottlenecks.attribution import ACROSS
+from pytest_grovescale.analysis.bottlenecks.object_waits import Wait, Waits
 from pytest_grovescale.analysis.bottlenecks.operator_activity import activity, limited_shares, without_limited
-from pytest_grovescale.analysis.bottlenecks.wait_graph import SERVER, Turns, Wait, Waits, take_out, turns
+from pytest_grovescale.analysis.bottlenecks.wait_graph import SERVER, Turns, take_out, turns
 from pytest_grovescale.analysis.cpu import Demand, Window
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.recording import records as rec

@@ -12,7 +12,7 @@ from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
 
 from .simulated import Simulation
-from .test_findings import DELETED, IDLE, found, opened, scrape, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, found, opened, scrape, settled
 from .test_findings_objects import CLIQUES, busy_workers, clique, gone, idle_cpu, shown
 
 CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
@@ -404,19 +404,27 @@ def test_what_each_reconcile_of_one_process_leaves_behind(left: Callable[[int], 
         ((200, 200, 20), 9, False),  # what a phase of many objects takes, and keeps
         ((8, 8, 8), 9, False),
         ((200, 200, 190), 0, False),  # a heap that grows to its first collection
+        ((3, 200, 200, 190), 9, True),  # of another controller's phase
+        ((3, 3, 200, 190), 9, False),
+        ((900, 900, 990), None, True),  # no metric says the language, and it has doubled
+        ((200, 200, 190), None, False),
     ],
 )
-def test_memory_that_each_reconcile_keeps(each: tuple[int, ...], collected: int, wrong: bool) -> None:
+def test_memory_that_each_reconcile_keeps(each: tuple[int, ...], collected: int | None, wrong: bool) -> None:
     sim = settled()
     clique(sim, "c-0", 200)
     total = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
     rss = 50_000_000
+    ends: dict[str, Any] = {"rss_bytes": rss, "threads": 3, "files": 3, "sockets": 3}
+    sim.add(rec.CpuRead(at=sim.at(DEPLOYED), process="operator", pid=10, cpu_ns=10**9, edge="end:deploy", **ends))
     for number, kilobytes in enumerate(each):
         start, end, name = DELETED + 10 + 200 * number, DELETED + 200 + 200 * number, f"again-{number}"
         sim.phase(name, start, end)
         for edge, ms, done in (("start", start - 1, 30 * number), ("end", end - 1, 30 * number + 30)):
             rss += 30 * kilobytes * 1000 if edge == "end" else 0
-            served: dict[str, float] = {total: 100 + done, "go_gc_duration_seconds_count": collected * (number + 1)}
+            served: dict[str, float] = {total: 100 + done}
+            if collected is not None:
+                served["go_gc_duration_seconds_count"] = collected * (number + 1)
             sim.scrape(ms, served, edge=f"{edge}:{name}")
             held: dict[str, Any] = {"rss_bytes": rss, "threads": 3, "files": 3, "sockets": 3}
             sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, edge=f"{edge}:{name}", **held))
