@@ -240,6 +240,9 @@ def _why(pod: Followed, container: str, times: int) -> str:
 MAX_FOLLOWED = 64
 """Collections that are followed, each with a watch of its own; that a further one is not, the recording says."""
 
+_NAMESPACES = 4
+"""Namespaces of the operator's making in which a kind is followed by itself; from then on it is in all together."""
+
 LEASE_FIELDS = ("spec.leaseDurationSeconds",)
 
 _LEASES = 4
@@ -275,6 +278,8 @@ class FollowedKinds:
         """Collection → the objects that the operator has made in it, of those that the log names; `_workload`, the
         harness."""
         self._workload: dict[str, set[ObjectKey]] = defaultdict(set)
+        self._own_namespaces: set[str] = set()
+        """Those that the operator has made."""
         self._leases: set[ObjectKey] = set()
         self._cut: set[str] = set()
         """What is not followed since there is too much of it: ``collections``, ``Leases``."""
@@ -304,6 +309,9 @@ class FollowedKinds:
         wanted = by_operator or by_harness or in_between
         if not self._operator or request.resource in _NOT_FOLLOWED or not wanted:
             return
+        if by_operator and request.qualified == "namespaces":
+            self._own_namespaces.add(request.name)
+        path = self._collection(request, path)
         if path not in self._followed:
             if len(self._followed) >= MAX_FOLLOWED:
                 self._not_followed("collections", MAX_FOLLOWED, path)
@@ -312,6 +320,21 @@ class FollowedKinds:
             self._followed[path] = self._watches.follow(spec)
         if request.name and (by_operator or by_harness):
             (self._made if by_operator else self._workload)[path].add((request.namespace, request.name))
+
+    def _collection(self, request: Request, path: str) -> str:
+        """Return the collection to follow for an object: that of all namespaces, where the operator makes many.
+
+        One that may not be watched in all is followed in each.
+        """
+        if path in self._followed or request.namespace not in self._own_namespaces:
+            return path
+        wide = path.replace(f"/namespaces/{request.namespace}/", "/", 1)
+        if (watch := self._followed.get(wide)) is not None:
+            return path if watch.refused else wide
+        kind = path.rpartition("/")[2]
+        alike = [f"/namespaces/{name}/{kind}" for name in self._own_namespaces]
+        followed = sum(any(known.endswith(one) for one in alike) for known in self._followed)
+        return wide if followed >= _NAMESPACES else path
 
     def _lease(self, request: Request, path: str) -> None:
         key = request.namespace, request.name

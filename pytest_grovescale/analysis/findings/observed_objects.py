@@ -42,10 +42,14 @@ class ObservedObjects(ObservedRequests):
     def lives(self) -> dict[str, list[Life]]:
         """Resource → the objects that were in a watched collection, by each watch's first event of them."""
         found: dict[str, list[Life]] = defaultdict(list)
+        alone = {(spec.resource, _namespace(spec.path)) for spec in (story.opened.spec for story in self.stories)}
         for story in self.stories:
             resource = story.opened.spec.resource
+            wide = not _namespace(story.opened.spec.path)
             made, unnamed = self.made.get(resource, frozenset()), resource in self.made_unnamed
             for of, events in story.objects.items():
+                if wide and of[0] and (resource, of[0]) in alone:
+                    continue  # that namespace has a watch of its own, which was there before
                 in_turn = _by_uid(events)
                 of_each = _to_each(self.writes_by_object.get((resource, of), ()), in_turn)
                 for own, writes in zip(in_turn, of_each, strict=True):
@@ -322,6 +326,11 @@ class ObservedObjects(ObservedRequests):
     def settled(self) -> bool:
         """Whether the operator had time to react after the workload was gone."""
         return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
+
+
+def _namespace(path: str) -> str:
+    """Return the namespace of a collection, by its path; empty: it is that of all."""
+    return path.partition("/namespaces/")[2].partition("/")[0]
 
 
 def _by_uid(events: Sequence[ObjectSeen]) -> Sequence[Sequence[ObjectSeen]]:

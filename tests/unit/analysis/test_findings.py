@@ -104,6 +104,25 @@ def test_objects_without_an_owner_are_left_behind() -> None:
     assert left.evidence == ("t/svc-0, t/svc-1, t/svc-2 and 1 more",)
 
 
+def test_what_two_watches_show_counts_once() -> None:
+    """One of a namespace, and a later one of all."""
+    sim = settled()
+    for number in range(4):
+        made(sim, f"svc-{number}", 200 + number)
+    wide = WatchSpec(resource="services", path="/api/v1/services")
+    sim.watch(wide, 300)
+    for name, namespace, initial in [*((f"svc-{number}", "t", True) for number in range(4)), ("svc-0", "other", False)]:
+        sim.request(299, verb="create", resource="services", namespace=namespace, name=name, code=201)
+        sim.add(
+            rec.ObjectSeen(
+                at=sim.at(310), watch=sim.watch_ids[wide], change="added", name=name, namespace=namespace, owner="",
+                uid=f"uid-{name}" if initial else "uid-other", initial=initial,
+            )
+        )  # fmt: skip
+    (left,) = found(sim)
+    assert left.text.startswith("5 services that the operator made")
+
+
 @pytest.mark.parametrize(("deleted", "severity"), [(0, "note"), (2, "defect"), (4, None)])
 def test_claims_of_stateful_sets_stay_behind_with_their_data(deleted: int, severity: str | None) -> None:
     sim = settled()

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
+from pytest_grovescale.kube.errors import Forbidden, Status
 from pytest_grovescale.kube.watch import INITIAL_EVENTS_END, WatchEvent
 from pytest_grovescale.recording import journal
 from pytest_grovescale.recording.conditions import WatchSpec
@@ -20,7 +21,7 @@ from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.protocol import SourceBroke, Update
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import OBJECTS, SCHEMA_VERSION, Closed, ObjectSeen, Opened, Request
-from pytest_grovescale.recording.watches import Watches
+from pytest_grovescale.recording.watches import Watch, Watches
 
 
 def created(number: int, resource: str = "services") -> tuple[Request, str]:
@@ -56,6 +57,37 @@ def test_what_is_left_out_is_said_once(tmp_path: Path, collections: int, leases:
     messages = left_out(tmp_path / "recording.jsonl", collections, leases)
     assert [one for message in messages for one in said if f" {one} are followed" in message] == said
     assert len(messages) == len(said)
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_kind_in_many_namespaces_of_the_operators_is_followed_in_all_together(tmp_path: Path, refused: bool) -> None:
+    """Unless that is refused; and what is in the test's own namespace stays by itself."""
+    opened: list[str] = []
+
+    class Listed(Watches):
+        def follow(self, spec: WatchSpec) -> Watch:
+            watch = super().follow(spec)
+            opened.append(spec.path)
+            if refused and spec.path == "/api/v1/services":
+                watch.refused = Forbidden(Status(code=403))
+            return watch
+
+    async def run() -> None:
+        ledger = Ledger(journal.Writer(tmp_path / "recording.jsonl"), RecorderClock(), lambda update: None)
+        watches = Listed(Client(Access(server="http://127.0.0.1:1")), ledger)
+        kinds = FollowedKinds(watches, ledger, operator="op", harness="h", recorder="r")
+        kinds.created(*created(99))
+        for number in range(40):
+            request, path = created(number)
+            own = msgspec.structs.replace(request, resource="namespaces", name=request.namespace)
+            kinds.created(own, "/api/v1/namespaces")
+            kinds.created(request, path)
+        await watches.close()
+
+    asyncio.run(run())
+    narrow = [*range(4), *range(5, 40)] if refused else [*range(4)]
+    alone = [created(number)[1] for number in [99, *narrow]]
+    assert sorted(opened) == sorted([*alone, "/api/v1/services", "/api/v1/namespaces"])
 
 
 def test_the_end_waits_for_what_the_garbage_collector_is_to_delete(
