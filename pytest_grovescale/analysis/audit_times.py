@@ -94,8 +94,7 @@ class WriteLog:
 
     def _add(self, request: Request, write: Write) -> None:
         resource = request.qualified
-        # The log gives a Namespace object its own name as namespace; a watch shows it without one.
-        scope = (resource, "" if resource == "namespaces" else request.namespace)
+        scope = (resource, object_of(request)[0])
         if request.verb == "deletecollection":
             self.collections[scope].append(write)
             return
@@ -105,6 +104,13 @@ class WriteLog:
                 self.unnamed_creates[scope].append(write)
         if request.name:
             self.named[(*scope, request.name)].append(write)
+
+
+def object_of(request: Request) -> tuple[str, str]:
+    """Return namespace and name of what a request names, as a watch shows it: the log gives a Namespace its own name as
+    namespace.
+    """
+    return "" if request.qualified == "namespaces" else request.namespace, request.name
 
 
 def changes_object(request: Request) -> bool:

@@ -14,7 +14,7 @@ from ...recording.conditions import Count, Predicate, WatchSpec
 from ...recording.evaluation import count_leaves
 from ...recording.records import ObjectSeen, Request
 from ..api_requests import HARNESS
-from ..audit_times import changes_object, namespace_of
+from ..audit_times import changes_object, namespace_of, object_of
 from ..recording_index import Contents, Owned, PhaseSpan, WatchStory
 
 _MARKED = "metadata.deletionTimestamp"
@@ -119,7 +119,7 @@ def _writes(contents: Contents, phase: PhaseSpan) -> dict[str, list[tuple[Reques
         completed = request.completed_wall - offset
         if completed >= phase.start and changes_object(request):
             step = Step(request.received_wall - offset, completed, request.user, request.verb in _DELETES)
-            key = request.namespace, request.name
+            key = object_of(request)
             if request.resource == "pods" and not request.subresource and request.verb in ("create", "delete"):
                 running.pop(key, None)  # another of that name
             elif request.user == kubelet and (request.resource, request.subresource) == ("pods", "status"):
@@ -128,11 +128,6 @@ def _writes(contents: Contents, phase: PhaseSpan) -> dict[str, list[tuple[Reques
                 running[key] = completed
             found[request.qualified].append((request, step))
     return found
-
-
-def _key(request: Request) -> Key:
-    """Return the object that a request names: the log gives a Namespace its own name as namespace, a watch none."""
-    return "" if request.resource == "namespaces" else request.namespace, request.name
 
 
 class _Family:
@@ -159,7 +154,7 @@ class _Family:
                 updates = request.verb in _UPDATES and not request.subresource and not makes
                 if request.user != self._harness and (deletes or makes or updates) and step.completed > phase.start:
                     kept = self._updates if updates else self._steps
-                    kept[resource, _key(request)].append(step)
+                    kept[resource, object_of(request)].append(step)
 
     def below(self, uid: str, since: int, until: int) -> list[Step]:
         """Return who wrote the objects that one owns, directly or not, and when, between two moments, in order."""
@@ -191,7 +186,7 @@ class _Family:
         for resource, of_kind in self._writes.items():
             for request, step in of_kind:
                 if request.user != self._harness:
-                    found[resource, _key(request)].append(step)
+                    found[resource, object_of(request)].append(step)
         return found
 
     def steps(self, uid: str, *, until: int) -> list[Step]:
@@ -266,7 +261,7 @@ class _Story:
                     since = step.completed
 
     def _take(self, request: Request, step: Step) -> None:
-        namespace, _ = key = _key(request)
+        namespace, _ = key = object_of(request)
         if request.verb == "deletecollection":
             self._collections[namespace].append(step)
         elif not request.name:

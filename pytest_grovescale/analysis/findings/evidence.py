@@ -15,7 +15,7 @@ import msgspec
 from ...recording.conditions import READY_PATH
 from ...recording.records import Difference, ObjectSeen, Request
 from ..api_requests import category_of, counted
-from ..audit_times import changes_object
+from ..audit_times import changes_object, object_of
 from ..phase_result import CpuResult, PhaseResult
 from ..recording_index import PhaseSpan
 
@@ -143,7 +143,7 @@ def requests_read(requests: Iterable[Request], offset: Callable[[int], int] | No
             what = f"{one.verb} {resource}" + (f"/{one.subresource}" if one.subresource else "")
             kind = kinds[key] = resource, category_of(one), what
         resource, category, what = kind
-        namespace, name = one.namespace, one.name
+        namespace, name = object_of(one)
         found.append(
             Sent(
                 received,

@@ -10,10 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.analysis.audit_times import Interval, Unknown, Write, WriteLog, order_statistic, time_of_event
+from pytest_grovescale.analysis.audit_times import (
+    Interval,
+    Unknown,
+    Write,
+    WriteLog,
+    object_of,
+    order_statistic,
+    time_of_event,
+)
+from pytest_grovescale.analysis.findings.evidence import requests_read
 from pytest_grovescale.analysis.milestones import watch_lag
 from pytest_grovescale.analysis.recording_index import Contents, WallClock
-from pytest_grovescale.recording.records import ClockStep
+from pytest_grovescale.recording.records import ClockStep, Request
 from tests.unit.analysis.commit_intervals import server_intervals
 
 from .simulated import PODS, READY, T0, Simulation, full_run
@@ -208,3 +217,13 @@ def test_what_came_before_a_deletecollection_stays_certain() -> None:
     (intervals,) = server_intervals(sim.records(), "pods").values()
     assert len(intervals) == 2
     assert all(found.low <= commit <= found.high for found, commit in zip(intervals, commits, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("resource", "group", "named"),
+    [("namespaces", "", ("", "n")), ("pods", "", ("n", "n")), ("namespaces", "a.io", ("n", "n"))],
+)
+def test_a_namespace_is_in_none_although_the_log_says_so(resource: str, group: str, named: tuple[str, str]) -> None:
+    request = Request(at=1, user="op", verb="delete", resource=resource, group=group, namespace="n", name="n", code=200)
+    (sent,) = requests_read([request], None, -1, 1)
+    assert sent.object == object_of(request) == named
