@@ -205,7 +205,9 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
     for timers, counted in ((False, _is_asked), (True, _is_no_retry)):
         for controller, count in seen.reconciles_between(before, after, counted).items():
             if controller not in seen.go_on and not (timers and quiet[controller]):
+                # A program with a counter of its own may not say what it reconciles: what it writes the status of.
                 resources = [resource for resource in seen.lives if is_of(controller, resource)]
+                resources = resources or sorted(seen.status_written & set(seen.lives))
                 yield f"reconciles of {controller}", resources, count, "made", timers
 
 

@@ -127,12 +127,23 @@ def findings(seen: Observed) -> Iterator[tuple[str, Finding]]:
 
 
 def left_by_reconciles(seen: Observed) -> Iterator[Finding]:
-    """Yield what each reconcile of one process leaves behind, by its scrapes: goroutines, threads, open files."""
+    """Yield what each reconcile of one process leaves behind: goroutines, threads, open files.
+
+    By its scrapes; threads and files that it does not serve by the looks at the process at the edges of phases.
+    """
     if (target := seen.target) is None:
         return
     ends = [*(begin for begin, _ in seen.absences), seen.end]
-    for what, series in ((_GOROUTINES, _SERIES), (_THREADS, "process_threads"), ("open files", "process_open_fds")):
-        values = list(target.values(series))
+    looks = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.edge}
+    at_edges = [looks.get(moment.edge) for moment in target.moments]
+    for what, series, by_proc in (
+        (_GOROUTINES, _SERIES, []),
+        (_THREADS, "process_threads", [look.threads if look is not None else None for look in at_edges]),
+        ("open files", "process_open_fds", [look.files if look is not None else None for look in at_edges]),
+    ):
+        values: list[float | None] = list(target.values(series))
+        if by_proc and not any(value is not None for value in values):
+            values, series = [*by_proc], "/proc"
         lines = []
         for begin, end in pairwise([seen.begin - 1, *ends]):
             scrapes = [

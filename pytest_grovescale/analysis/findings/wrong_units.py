@@ -6,7 +6,8 @@ its buckets but the last are empty.
 
 No false alarm: what an operator measures in a run, about objects of that run, lasts no longer than the run; only a mean
 that does counts, of three observations and more. Families of its libraries are left out. A sum counts from ten times
-the run and all reconciles by controller-runtime's own count on, where the name does not speak of waiting.
+the run and all reconciles by controller-runtime's own count on, where the name does not speak of waiting; without that
+count, of reconciles, from twice on what they would take if each object had one under way all the time.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _RECONCILES = "controller_runtime_reconcile_time_seconds_sum"
 _MANY = 20
 _TIMES = 10
 """Times all reconciles, and the run, from which on a sum of durations is not of what reconciles did."""
+_AT_ONCE = 2
+"""Reconciles under way for each object, on average over a run, that there cannot be: of one there is one at a time."""
+_OF_RECONCILES = re.compile(r"reconcil|_sync_|_handler_")
 _WAITS = re.compile(
     r"wait|queue|ready|age|pending|latency|lag|delay|since|until|life|sched|start|avail|converge|total_time"
 )
@@ -47,6 +51,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             totals[family][part] += target.grown(series, first, last)
     seconds = (target.moments[last].at - target.moments[first].at) / 1e9
     reconciled = _reconciled_s(target, first, last)
+    at_once = _AT_ONCE * sum(len(seen.lives.get(resource, ())) for resource in seen.status_written)
     for family, grown in sorted(totals.items()):
         number, total = grown["count"], grown["sum"]
         if number < _LEAST:
@@ -59,6 +64,15 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 severity="defect",
                 text=f"{family} has a mean of {mean:,.0f} s over {number:,.0f} observations, in a run of"
                 f" {seconds:,.0f} s: it is observed in another unit, perhaps milliseconds",
+                check=f'histogram_buckets(family="{family}")',
+            )
+        elif not reconciled and number >= _MANY and _OF_RECONCILES.search(family) and total > at_once * seconds:
+            yield Finding(
+                id=ID,
+                severity="defect",
+                text=f"{family} sums to {total:,.0f} s in a run of {seconds:,.0f} s, as if {total / seconds:,.0f}"
+                " reconciles were under way all the time: it is observed in another unit, perhaps milliseconds",
+                evidence=(f"{number:,.0f} observations, {mean:,.3g} s each",),
                 check=f'histogram_buckets(family="{family}")',
             )
         elif too_much and not _WAITS.search(family):

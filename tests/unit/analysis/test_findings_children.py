@@ -695,6 +695,21 @@ def test_reconciles_that_wait_by_a_histogram_of_the_operators_own(held: float, w
 
 
 @pytest.mark.parametrize(
+    ("name", "mean", "wrong"), [("reconcile", 15.0, True), ("reconcile", 0.5, False), ("apply", 15.0, False)]
+)
+def test_reconciles_that_last_longer_than_all_objects_together_could(name: str, mean: float, wrong: bool) -> None:
+    """A hundred of four objects, in 22 s."""
+    sim = settled()
+    for number in range(4):
+        clique(sim, f"c-{number}", 200 + number)
+        written(sim, f"c-{number}", 300 + number, "content", paths=["status.n"])
+    for part, value in (("sum", 100 * mean), ("count", 100.0)):
+        scrape(sim, "counter", f"op_{name}_duration_seconds_{part}", {"start:deploy": 0.0, "end:delete": value})
+    all_gone(sim)
+    assert ("wrong-unit" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(
     ("name", "mean", "wrong"), [("apply", 15.0, True), ("apply", 0.015, False), ("queue_wait", 15.0, False)]
 )
 def test_durations_that_sum_to_more_than_all_reconciles(name: str, mean: float, wrong: bool) -> None:

@@ -825,6 +825,19 @@ def test_an_object_that_wakes_others_which_have_nothing_to_do_with_it(
         assert f"{woken} reconciles of clique; there are 20" in amplified[0].text
 
 
+def test_an_object_that_wakes_others_of_an_operator_that_does_not_say_what_it_reconciles() -> None:
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+        written(sim, f"c-{number}", 300 + number, "content", paths=["status.n"])
+    touched(sim, "c-0", DEPLOYED + 5000)
+    series = 'controller_runtime_reconcile_total{controller="operator",result="success"}'
+    sim.scrape(DEPLOYED + 4900, {series: 40})
+    sim.scrape(DEPLOYED + 5700, {series: 60})
+    gone(sim)
+    assert [one.text for one in found(sim) if "20 reconciles of operator; there are 2" in one.text]
+
+
 def test_a_node_that_wakes_all_objects() -> None:
     sim = settled()
     for number in range(20):

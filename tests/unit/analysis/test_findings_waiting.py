@@ -397,6 +397,21 @@ def test_what_each_reconcile_of_one_process_leaves_behind(left: Callable[[int], 
     assert bool(behind) is wrong, behind
 
 
+@pytest.mark.parametrize(("each", "wrong"), [(1.0, True), (0.0, False)])
+def test_threads_that_each_reconcile_leaves_behind_and_that_no_metric_counts(each: float, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c-0", 200)
+    total = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    for number in range(9):
+        ms, reconciles, edge = 150 + 250 * number, 30 * number, f"start:p{number}"
+        sim.scrape(ms, {total: reconciles}, edge=edge)
+        held: dict[str, Any] = {"rss_bytes": 10**8, "threads": round(60 + each * reconciles), "files": 3}
+        sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**6 * ms, edge=edge, **held))
+    gone(sim)
+    behind = [one for one in found(sim) if "leave threads behind" in one.text]
+    assert bool(behind) is wrong
+
+
 @pytest.mark.parametrize(
     ("each", "collected", "wrong"),
     [
