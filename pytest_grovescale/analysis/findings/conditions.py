@@ -199,16 +199,19 @@ def _falls(seen: Observed, life: Life, kinds: Mapping[str, str], applied: int) -
     ``kinds``: the field with the name of a kind, in lower case → the kind.
     """
     counts: dict[str, tuple[int, int]] = {}
+    wanted = 0
     for event in life.events:
         if event.at >= (seen.workload_deleted or seen.end):
             return
+        if "metadata.generation" in event.numbers:
+            wanted = event.at  # what is counted may be what is wanted
         for path, value in event.numbers.items():
             kind = kinds.get(path.lower())
             if kind is None or not isinstance(value, int):
                 continue
             before, since = counts.get(path, (value, event.at))
             counts[path] = value, event.at
-            if value < before and since >= applied and not _went(seen, kind, since - QUIET_NS, event.at):
+            if value < before and since >= max(applied, wanted) and not _went(seen, kind, since - QUIET_NS, event.at):
                 yield path, before, value
 
 

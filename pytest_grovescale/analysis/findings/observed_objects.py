@@ -182,6 +182,15 @@ class ObservedObjects(ObservedRequests):
         return next((one.uid for one in namesakes if one.resource != life.resource), "")
 
     @functools.cached_property
+    def parts(self) -> Mapping[str, Sequence[Life]]:
+        """UID → what it owns, and what the operator made for it without an owner, by its name; see `part_of`."""
+        found: dict[str, list[Life]] = defaultdict(list)
+        for life in self.known.values():
+            if uid := self._owner(life) or (self.part_of(life) if life.made_by_operator else ""):
+                found[uid].append(life)
+        return found
+
+    @functools.cached_property
     def _applied(self) -> Mapping[ObjectId, Sequence[Life]]:
         """Namespace and name → the objects that the harness made."""
         found: dict[ObjectId, list[Life]] = defaultdict(list)

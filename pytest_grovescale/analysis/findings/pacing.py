@@ -303,7 +303,7 @@ def _held(seen: Observed, life: Life, calm: Sequence[Span]) -> Window | None:
     # Who took the last one away is who held it: another controller's finalizer is not the operator's.
     if not any(one.user == seen.operator and one.verb != "delete" and one.completed >= asked for one in writes):
         return None
-    children = seen.children.get(life.uid, ())
+    children = seen.parts.get(life.uid, ())
     went = [at for child in children if (at := child.gone_at) is not None and at < gone]
     wrote = [
         one.completed

@@ -263,7 +263,7 @@ def _answers(seen: Observed, span: Span) -> Iterator[tuple[int, int]]:
             # In a test of many cycles each name has many lives.
             if life.begun >= span.end or (life.gone_at or span.end) < one.received:
                 continue
-            lives = [life, *seen.children.get(life.uid, ())]
+            lives = [life, *seen.parts.get(life.uid, ())]
             times = [sent.received for life in lives for sent in life.writes if sent.user == seen.operator]
             times += [child.begun for child in lives[1:] if child.made_by_operator]
             first = min((at for at in times if one.completed <= at < span.end), default=None)

@@ -779,3 +779,41 @@ def test_a_generation_that_is_never_observed_although_the_status_is_written(afte
         status_write(sim, name, ms + after, numbers={"status.size": 4})
     gone(sim)
     assert ("stale-status" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("c-{}-web", False), ("other-{}", True)])
+def test_a_finalizer_waits_for_what_is_named_for_its_object(name: str, wrong: bool) -> None:
+    """Services without an owner, which the operator deletes at once, and which are gone a second and a half later."""
+    sim = settled()
+    idle_cpu(sim)
+    clique(sim, "own", 110)
+    for number in range(8):
+        of, service, asked = f"c-{number}", name.format(number), IDLE + 100 + number
+        sim.request(150, **APPLIED, name=of)
+        shown(sim, of, 160, "added", owner="", finalizers=["a.io/keep"])
+        written(sim, of, 300, "content", paths=["status.n"])
+        made(sim, service, 250)
+        sim.request(asked, user="harness", verb="delete", resource="cliques", group="a.io", namespace="t", name=of)
+        shown(sim, of, asked + 5, fields={"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"})
+        sim.request(asked + 20, verb="delete", resource="services", namespace="t", name=service)
+        seen(sim, service, asked + 1500, "deleted")
+        sim.request(asked + 1520, verb="patch", resource="cliques", group="a.io", namespace="t", name=of)
+        shown(sim, of, asked + 1530, "deleted")
+    gone(sim)
+    held = [one for one in found(sim) if "held by a finalizer" in one.text]
+    assert bool(held) is wrong
+
+
+@pytest.mark.parametrize(("changed", "wrong"), [(False, True), (True, False)])
+def test_a_count_falls_where_what_is_wanted_changed(changed: bool, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c-0", 200)
+    for number in range(3):
+        made(sim, f"s-{number}", 210, owner="uid-c-0")
+    written(sim, "c-0", 290, "content", paths=["status.services"])
+    shown(sim, "c-0", 300, numbers={"status.services": 3, "metadata.generation": 1})
+    if changed:
+        shown(sim, "c-0", 2000, numbers={"metadata.generation": 2})
+    shown(sim, "c-0", 2100, numbers={"status.services": 2})
+    all_gone(sim)
+    assert bool([one for one in found(sim) if "fell from 3 to 2" in one.text]) is wrong
