@@ -122,6 +122,26 @@ def test_workload_goes_to_simulated_nodes_and_no_other_pod_to_the_real_one(clust
     wait_until(lambda: not portal.run(client.exists(pods, "simulated", "default")), "its end")
 
 
+def test_claims_are_bound_and_services_balanced_by_stages(cluster: Cluster, portal: Portal) -> None:
+    """The node's own storage class would wait for a pod of its provisioner, and nothing gives addresses."""
+    client = portal.client(cluster.access_as("harness"))
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    service = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+    for kind, spec in (("PersistentVolumeClaim", wanted), ("Service", service)):
+        place = {"name": "simulated", "namespace": "default"}
+        portal.run(client.create({"apiVersion": "v1", "kind": kind, "metadata": place, "spec": spec}))
+    claims, services = (portal.run(client.resource(kind)) for kind in ("PersistentVolumeClaim", "Service"))
+
+    def are_served() -> bool:
+        claim, balanced = (portal.run(client.get(kind, "simulated", "default")) for kind in (claims, services))
+        return claim["status"].get("phase") == "Bound" and bool(balanced["status"]["loadBalancer"].get("ingress"))
+
+    wait_until(are_served, "a bound claim and an address")
+    for of in (claims, services):
+        portal.run(client.delete(of, "simulated", "default"))
+    wait_until(lambda: not portal.run(client.exists(claims, "simulated", "default")), "the claim's end")
+
+
 def test_daemons_are_kept_on_the_real_node(cluster: Cluster, portal: Portal) -> None:
     """As those of kube-proxy and the CNI, which a published node image starts."""
     client = portal.client(cluster.access)
