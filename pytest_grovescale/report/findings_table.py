@@ -90,7 +90,9 @@ def _unknown(test: TestResult) -> Iterator[Block]:
         yield Item("no phase is recorded", "doubt")
     elif test.disturbed:
         yield Item(f"others may have used the cluster: {test.disturbed}", "doubt")
-    if not test.ended:
+    if any(phase.outcome == "interrupted" for phase in test.phases):
+        yield Item("the test was interrupted: of what was to come nothing is known", "doubt")
+    elif not test.ended:
         yield Item("the test has not ended: it still runs, or was killed", "doubt")
     if test.phases and not test.audited:
         yield Item("without an audit log no request is known: most rules have nothing to look at", "doubt")

@@ -153,8 +153,9 @@ def test_cpu_is_shown_as_exactly_as_it_is_known() -> None:
         ({"disturbed": "its lease was lost"}, False),
         ({"phases": ()}, False),
         ({"ended": None}, True),
+        ({"ended": None, "phases": (msgspec.structs.replace(PASSED.phases[0], outcome="interrupted"),)}, True),
     ],
-    ids=["whole", "no-audit-log", "others", "no-phase", "unfinished"],
+    ids=["whole", "no-audit-log", "others", "no-phase", "unfinished", "interrupted"],
 )
 def test_what_was_not_looked_for_is_not_called_no_finding(
     change: dict[str, Any], looked: bool, snapshot: SnapshotAssertion
