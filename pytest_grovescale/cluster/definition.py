@@ -296,12 +296,11 @@ def _checked(written: ClusterDefinition, source: Source) -> ClusterDefinition:
     if not backend(written.backend).makes(written):
         # There, claims are bound and Services balanced by what it has for that.
         stages = [stage for stage in stages if not any(_plays(stage, kind) for kind in (_CLAIM, _SERVICE))]
-    elif any(_plays(stage, _CLAIM) for stage in stages):
-        written = _without_binder(written, source)
     binaries = {name: _binary(source, name, written.binaries[name]) for name in written.binaries}
-    return msgspec.structs.replace(
+    definition = msgspec.structs.replace(
         written, extends="", kubernetes=version, nodes=pools, stages=stages, binaries=binaries
     )
+    return _without_binder(definition, source) if definition.simulates_claims else definition
 
 
 def _of_backend(written: ClusterDefinition, source: Source) -> ClusterDefinition:

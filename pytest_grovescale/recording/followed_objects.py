@@ -328,12 +328,11 @@ class FollowedKinds:
         """
         if path in self._followed or request.namespace not in self._own_namespaces:
             return path
-        wide = path.replace(f"/namespaces/{request.namespace}/", "/", 1)
+        prefix, _, kind = path.partition(f"/namespaces/{request.namespace}/")
+        wide = f"{prefix}/{kind}"
         if (watch := self._followed.get(wide)) is not None:
             return path if watch.refused else wide
-        kind = path.rpartition("/")[2]
-        alike = [f"/namespaces/{name}/{kind}" for name in self._own_namespaces]
-        followed = sum(any(known.endswith(one) for one in alike) for known in self._followed)
+        followed = sum(f"{prefix}/namespaces/{name}/{kind}" in self._followed for name in self._own_namespaces)
         return wide if followed >= _NAMESPACES else path
 
     def _lease(self, request: Request, path: str) -> None:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -141,30 +142,35 @@ class _Family:
         self, contents: Contents, phase: PhaseSpan, writes: Mapping[str, Sequence[tuple[Request, Step]]]
     ) -> None:
         self._owned = contents.owned
-        self._writes, self._harness = writes, contents.opened.identities.get(HARNESS)
         self._end = contents.end_of(phase) + _AFTER_NS
         self._steps: dict[tuple[str, Key], list[Step]] = defaultdict(list)
         self._updates: dict[tuple[str, Key], list[Step]] = defaultdict(list)
+        self._writes: dict[tuple[str, Key], list[Step]] = defaultdict(list)
+        """All writes to each object, also those to its status."""
         if not any(one.owner for one in self._owned.values()):
             return
+        harness = contents.opened.identities.get(HARNESS)
         for resource, of_kind in writes.items():
             for request, step in of_kind:
+                if request.user == harness or step.completed <= phase.start:
+                    continue
+                key = resource, object_of(request)
+                self._writes[key].append(step)
                 deletes = request.verb == "delete"
                 makes = request.code == HTTPStatus.CREATED and not request.subresource
                 updates = request.verb in _UPDATES and not request.subresource and not makes
-                if request.user != self._harness and (deletes or makes or updates) and step.completed > phase.start:
-                    kept = self._updates if updates else self._steps
-                    kept[resource, object_of(request)].append(step)
+                if deletes or makes or updates:
+                    (self._updates if updates else self._steps)[key].append(step)
 
-    def below(self, uid: str, since: int, until: int) -> list[Step]:
-        """Return who wrote the objects that one owns, directly or not, and when, between two moments, in order."""
+    def below(self, uid: str, *, until: int) -> list[Step]:
+        """Return who wrote the objects that one owns, directly or not, and when, until a moment, in order."""
         found: list[Step] = []
         owners = [uid]
         for _ in range(_LEVELS):
             owned = [one for owner in owners for one in self._children.get(owner, ())]
             for _, one in owned:
-                steps = self._steps_of.get((one.resource, (one.namespace, one.name)), ())
-                found += [step for step in steps if since < step.completed < until]
+                steps = self._writes.get((one.resource, (one.namespace, one.name)), ())
+                found += [step for step in steps if step.completed < until]
             owners = [below for below, _ in owned]
             if not owners:
                 break
@@ -177,16 +183,6 @@ class _Family:
         for uid, one in self._owned.items():
             if one.owner:
                 found[one.owner].append((uid, one))
-        return found
-
-    @functools.cached_property
-    def _steps_of(self) -> Mapping[tuple[str, Key], Sequence[Step]]:
-        """(resource, object) → the writes to it, the harness's left out."""
-        found: dict[tuple[str, Key], list[Step]] = defaultdict(list)
-        for resource, of_kind in self._writes.items():
-            for request, step in of_kind:
-                if request.user != self._harness:
-                    found[resource, object_of(request)].append(step)
         return found
 
     def steps(self, uid: str, *, until: int) -> list[Step]:
@@ -253,7 +249,7 @@ class _Story:
                 if not own:
                     continue
             before = self._family.steps(events[0].uid, until=own[0].completed) if events else []
-            below = self._family.below(events[0].uid, self._start, own[-1].completed) if events else []
+            below = self._family.below(events[0].uid, until=own[-1].completed) if events else []
             since = self._start
             for step in _while_nothing_ran(sorted([*before, *below, *own], key=attrgetter("completed"))):
                 if step.completed > since:
@@ -306,12 +302,10 @@ class _Story:
 
 def _while_nothing_ran(steps: Sequence[Step]) -> Iterable[Step]:
     """Return the steps without those that others made while a pod's containers ran: that is what was waited for."""
-    runs = [(step.ran_since, step.completed) for step in steps if step.ran_since]
-    return (
-        [step for step in steps if step.ran_since or not any(since < step.completed < end for since, end in runs)]
-        if runs
-        else steps
-    )
+    runs = sorted((step.ran_since, step.completed) for step in steps if step.ran_since)
+    # One object may own thousands of pods that ran: of those that had begun, the last end is enough.
+    begun, ends = [since for since, _ in runs], list(accumulate((end for _, end in runs), max, initial=0))
+    return [step for step in steps if step.ran_since or ends[bisect_left(begun, step.completed)] <= step.completed]
 
 
 def _seen(contents: Contents, spec: WatchSpec) -> dict[Key, list[ObjectSeen]]:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
+from ..audit_times import namespace_of
 from ..recording_index import WatchStory
 from .evidence import Kind, Life, ObjectId, Sent, Touch, Window, is_news
 from .observed_requests import WORKLOAD, ObservedRequests
@@ -42,10 +43,10 @@ class ObservedObjects(ObservedRequests):
     def lives(self) -> dict[str, list[Life]]:
         """Resource → the objects that were in a watched collection, by each watch's first event of them."""
         found: dict[str, list[Life]] = defaultdict(list)
-        alone = {(spec.resource, _namespace(spec.path)) for spec in (story.opened.spec for story in self.stories)}
+        alone = {(spec.resource, namespace_of(spec)) for spec in (story.opened.spec for story in self.stories)}
         for story in self.stories:
             resource = story.opened.spec.resource
-            wide = not _namespace(story.opened.spec.path)
+            wide = not namespace_of(story.opened.spec)
             made, unnamed = self.made.get(resource, frozenset()), resource in self.made_unnamed
             for of, events in story.objects.items():
                 if wide and of[0] and (resource, of[0]) in alone:
@@ -335,11 +336,6 @@ class ObservedObjects(ObservedRequests):
     def settled(self) -> bool:
         """Whether the operator had time to react after the workload was gone."""
         return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
-
-
-def _namespace(path: str) -> str:
-    """Return the namespace of a collection, by its path; empty: it is that of all."""
-    return path.partition("/namespaces/")[2].partition("/")[0]
 
 
 def _by_uid(events: Sequence[ObjectSeen]) -> Sequence[Sequence[ObjectSeen]]:

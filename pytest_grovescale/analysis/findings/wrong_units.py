@@ -52,12 +52,23 @@ def findings(seen: Observed) -> Iterator[Finding]:
     seconds = (target.moments[last].at - target.moments[first].at) / 1e9
     reconciled = _reconciled_s(target, first, last)
     at_once = _AT_ONCE * sum(len(seen.lives.get(resource, ())) for resource in seen.status_written)
+
+    def too_much(family: str, number: float, total: float) -> str:
+        """Return what a sum of durations is too large for; empty: nothing."""
+        if number < _MANY:
+            return ""
+        if reconciled:
+            waits = _WAITS.search(family) is not None
+            too_large = not waits and total > _TIMES * max(reconciled, seconds)
+            return f"and all reconciles took {reconciled:,.3g} s" if too_large else ""
+        too_large = _OF_RECONCILES.search(family) is not None and total > at_once * seconds
+        return f"as if {total / seconds:,.0f} reconciles were under way all the time" if too_large else ""
+
     for family, grown in sorted(totals.items()):
         number, total = grown["count"], grown["sum"]
         if number < _LEAST:
             continue
         mean = total / number
-        too_much = number >= _MANY and reconciled and total > _TIMES * max(reconciled, seconds)
         if mean > seconds:
             yield Finding(
                 id=ID,
@@ -66,21 +77,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 f" {seconds:,.0f} s: it is observed in another unit, perhaps milliseconds",
                 check=f'histogram_buckets(family="{family}")',
             )
-        elif not reconciled and number >= _MANY and _OF_RECONCILES.search(family) and total > at_once * seconds:
+        elif against := too_much(family, number, total):
             yield Finding(
                 id=ID,
                 severity="defect",
-                text=f"{family} sums to {total:,.0f} s in a run of {seconds:,.0f} s, as if {total / seconds:,.0f}"
-                " reconciles were under way all the time: it is observed in another unit, perhaps milliseconds",
-                evidence=(f"{number:,.0f} observations, {mean:,.3g} s each",),
-                check=f'histogram_buckets(family="{family}")',
-            )
-        elif too_much and not _WAITS.search(family):
-            yield Finding(
-                id=ID,
-                severity="defect",
-                text=f"{family} sums to {total:,.0f} s in a run of {seconds:,.0f} s, and all reconciles took"
-                f" {reconciled:,.3g} s: it is observed in another unit, perhaps milliseconds",
+                text=f"{family} sums to {total:,.0f} s in a run of {seconds:,.0f} s, {against}: it is observed in"
+                " another unit, perhaps milliseconds",
                 evidence=(f"{number:,.0f} observations, {mean:,.3g} s each",),
                 check=f'histogram_buckets(family="{family}")',
             )
