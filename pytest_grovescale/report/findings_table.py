@@ -90,7 +90,7 @@ def _unknown(test: TestResult) -> Iterator[Block]:
         yield Item("no phase is recorded", "doubt")
     elif test.disturbed:
         yield Item(f"others may have used the cluster: {test.disturbed}", "doubt")
-    if any(phase.outcome == "interrupted" for phase in test.phases):
+    if test.scenario_outcome == "interrupted":
         yield Item("the test was interrupted: of what was to come nothing is known", "doubt")
     elif not test.ended:
         yield Item("the test has not ended: it still runs, or was killed", "doubt")
