@@ -18,13 +18,27 @@ from .rendering import rendered, variable, with_article
 _HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
 """Annotation that kopf writes once all handlers of an object have succeeded (kopf, `AnnotationsDiffBaseStorage`)."""
 _ALL_EVENTS = re.compile(r"[gG]enerationAware(?:EventProcessing)?(?:\s*=\s*|\()false")
+_OWNED = re.compile(
+    r"(?:\bOwns\(\s*&\w+\.|\bowns\(\s*Api::<\s*(?:\w+::)*|\w+DependentResource<\s*)(\w+)(?=\s*[{>,])"
+)
+_OWNED_VARIABLES = re.compile(r"\bowns\(\s*(\w+)(?:\.clone\(\))?\s*,")
+_INFORMED = re.compile(r"\bInformer(?:EventSource)?Configuration\s*\.\s*from\(\s*(\w+)\.class")
 _MAKES_PODS = ("pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs")
 _POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
 
 
 def owned_kinds(found: Program) -> set[str]:
-    """Return the kinds that a program in Go owns objects of."""
-    return set(re.findall(r"\bOwns\(\s*&\w+\.(\w+)\{", found.text))
+    """Return the kinds that a program makes objects of for others, as its framework is told.
+
+    controller-runtime's ``Owns``, kube-rs' ``owns``, the Java Operator SDK's dependent resources, and the informers of
+    that for kinds of which the program makes objects: an informer alone may be for what users refer to.
+    """
+    owned = set(_OWNED.findall(found.text))
+    owned |= {kind for kind in _INFORMED.findall(found.text) if re.search(rf"\bnew {kind}(?:Builder)?\(", found.text)}
+    for variable_name in _OWNED_VARIABLES.findall(found.text):
+        of_variable = rf"\b{variable_name}\s*(?::\s*Api<|(?::[^=;]*)?=\s*Api::<)\s*(?:\w+::)*(\w+)\s*>"
+        owned |= set(re.findall(of_variable, found.text))
+    return owned
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):

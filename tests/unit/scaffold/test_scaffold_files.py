@@ -16,6 +16,8 @@ from pytest_grovescale.errors import DefinitionError, ExitCode
 from pytest_grovescale.operator import definition
 from pytest_grovescale.scaffold import facts, files
 from pytest_grovescale.scaffold.files import File, Plan
+from pytest_grovescale.scaffold.first_test import owned_kinds
+from pytest_grovescale.scaffold.program import Program
 from pytest_grovescale.workload import template
 from tests.golden import masked
 
@@ -244,6 +246,26 @@ def test_other_kinds_get_a_workload_and_children_none() -> None:
     source += "var _ = builder.For(&v1.Child{})\n"
     made = plan({**others, **samples, "setup.go": source, "PROJECT": "resources: [{kind: Child, controller: true}]\n"})
     assert made.test.endswith("test_childs.py")
+
+
+INFORMED = "new InformerEventSource<>(InformerEventSourceConfiguration.from(Child.class, Gadget.class).build(), c);\n"
+KUBE_RS = "use kube::Api;\nfn main() { let kids: Api<api::Child> = Api::all(client.clone());\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "owned"),
+    [
+        (f"{INFORMED} Child child = new Child();", {"Child"}),
+        (INFORMED, set()),
+        ("class Dependent extends CRUDKubernetesDependentResource<Child, Gadget> {}", {"Child"}),
+        (f"{KUBE_RS} Controller::new(gadgets, any).owns(kids.clone(), any); }}", {"Child"}),
+        (f"{KUBE_RS} Controller::new(gadgets, any).watches(kids, any, map); }}", set()),
+        ("Controller::new(gadgets, any).owns(Api::<v1::Child>::all(client), any);", {"Child"}),
+        ("ctrl.NewControllerManagedBy(mgr).For(&v1.Gadget{}).Owns(&v1.Child{})", {"Child"}),
+    ],
+)
+def test_what_is_made_for_others_is_known_by_each_framework(source: str, owned: set[str]) -> None:
+    assert owned_kinds(Program(language="go", command=(), text=source)) == owned
 
 
 def test_what_is_there_for_tests_is_not_the_operators() -> None:
