@@ -116,10 +116,12 @@ def resets(target: TargetHistory) -> Iterator[Reset]:
 def restarts(target: TargetHistory) -> set[int]:
     """Return the scrapes that were the first of another process.
 
-    By the process's start time where it is served, else by counters: a new process resets all of them.
+    By the process's start time where it is served, else by the end of the process, or where that is not measured by
+    counters: a new process resets all of them.
     """
-    if target.changes(PROCESS_START):
-        return set(_process_starts(target))
+    known = set(_process_starts(target))
+    if known or target.changes(PROCESS_START):
+        return known
     return {scrape for scrape in {reset.scrape for reset in resets(target)} if _all_began(target, scrape)}
 
 
@@ -137,7 +139,9 @@ def _all_began(target: TargetHistory, scrape: int) -> bool:
 
 
 def _process_starts(target: TargetHistory) -> Iterator[int]:
-    """Yield the scrapes at which the process's start time differs from the one before."""
+    """Yield the scrapes of another process than the one before: by its start time where it is served, else its end."""
+    if not target.changes(PROCESS_START):
+        yield from (scrape for scrape in target.process_changes if scrape < len(target.moments))
     last: float | None = None
     for scrape, value in enumerate(target.values(PROCESS_START)):
         if value is not None:
@@ -173,7 +177,8 @@ def growth(target: TargetHistory, series: str, phase: str = "") -> float | None:
 def process_lifetimes(target: TargetHistory, scrapes: Sequence[int], marker: str = PROCESS_START) -> list[Lifetime]:
     """Return the lifetimes in some consecutive scrapes of a target, in order.
 
-    Separated by the process's start time; for a process that does not serve it, by a reset of the counter ``marker``.
+    Separated by the process's start time; for a process that does not serve it, by its end, or a reset of the counter
+    ``marker``.
     """
     lifetimes: list[list[int]] = []
     for scrape in scrapes:
@@ -208,6 +213,8 @@ def _same(target: TargetHistory, before: int, after: int, marker: str) -> bool:
     born = [target.value(PROCESS_START, scrape) for scrape in (before, after)]
     if None not in born:
         return born[0] == born[1]
+    if any(before < scrape <= after for scrape in target.process_changes):
+        return False
     was, now = (target.value(marker, scrape) for scrape in (before, after))
     return was is None or now is None or now >= was
 

@@ -130,6 +130,8 @@ class TargetHistory:
     """Families that had exponential buckets."""
     histograms: dict[str, list[tuple[int, NativeHistogram | None]]] = field(default_factory=dict)
     """Series → (scrape, its exponential buckets) at each change; None where they disappeared."""
+    process_changes: list[int] = field(default_factory=list)
+    """Scrapes that were the first after the end of the target's process, where that is measured."""
     _changes: dict[str, list[tuple[int, float | None]]] = field(default_factory=dict)
     _before: list[tuple[int, dict[str, Family]]] = field(default_factory=list)
     """Scrapes at which families changed their types, with all families as they were described until then."""
@@ -239,6 +241,11 @@ class TargetHistory:
         """Record that the target was dropped: a later scrape of that name starts from nothing."""
         self._left = True
 
+    def end_process(self) -> None:
+        """Record that the target's process ended: the next scrape is another's."""
+        if self.moments and len(self.moments) not in self.process_changes[-1:]:
+            self.process_changes.append(len(self.moments))
+
     def feed(self, record: rec.Scraped, phase: str) -> None:
         """Take in the next scrape."""
         index = len(self.moments)
@@ -312,6 +319,8 @@ class MetricsHistory:
                 self._of(record.target).feed(record, of_edge or self._phase)
             case rec.TargetGone():
                 self._of(record.target).leave()
+            case rec.ProcessGone() if record.process in self.targets:
+                self.targets[record.process].end_process()
             case rec.SourceFailed(source=source) if source.startswith("scrape:"):
                 self._of(source.removeprefix("scrape:")).failures.append((record.at, record.message))
 

@@ -109,6 +109,10 @@ class ScrapedRun:
         self.records.append(changes(last, found, target=target, at=self._at(), edge=edge))
         self._last[target] = found
 
+    def end_process(self) -> None:
+        """Let the operator's process end: what is scraped next is another one."""
+        self.records.append(rec.ProcessGone(at=self._at(), process="operator", pid=1))
+
     def history(self) -> MetricsHistory:
         return history_of(self.records)
 

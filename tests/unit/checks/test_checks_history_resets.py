@@ -106,6 +106,24 @@ def test_a_restart_of_an_endpoint_without_start_time_shows_in_all_its_counters()
     assert one.judged(CounterResets())[0] == "fail"
 
 
+def test_the_measured_end_of_the_process_explains_it_where_no_start_time_is_served() -> None:
+    """Another process may have counted more of one thing than the one before did."""
+    run = ScrapedRun()
+    run.scrape({series: value for series, value in served(9).items() if series != START})
+    fell = {series: value for series, value in served(2, failed=7).items() if series != START}
+    run.end_process()
+    run.scrape(fell)
+    verdict, text = run.judged(CounterResets())
+    assert verdict == "pass"
+    assert " 1 restart " in text
+    (late,) = (series for series in fell if FAILED in series)
+    assert increases(run.target(), late) == [0.0, 7.0]
+    again = ScrapedRun()
+    again.scrape({series: value for series, value in served(9).items() if series != START})
+    again.scrape(fell)
+    assert again.judged(CounterResets())[0] == "fail"
+
+
 def test_a_time_of_creation_that_moves_is_a_reset_though_the_counter_has_overtaken() -> None:
     run = ScrapedRun()
     series = f'{DONE}{{controller="a",result="success"}}'
