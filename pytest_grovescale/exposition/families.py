@@ -171,3 +171,7 @@ LIBRARIES = (
 Micrometer's binders as Spring Boot and Quarkus have them (docs.micrometer.io/micrometer/reference/reference/jvm.html,
 docs.spring.io/spring-boot/reference/actuator/metrics.html). All other families are the program's own, whichever version
 of a library it was built with."""
+
+FRAMEWORKS = ("operator_sdk_",)
+"""Prefixes of the families of frameworks that name and set them, and of which the program chooses the labels: the Java
+Operator SDK's (javaoperatorsdk.io/docs/documentation/observability)."""

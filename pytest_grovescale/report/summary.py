@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..analysis import contention, figures
+from ..analysis.api_requests import HARNESS, OBJECT_WRITES
 from ..analysis.idle_baseline import over_idle
 from ..analysis.phase_result import CpuResult, DisruptionKind, IncidentResult, PhaseResult
 from ..analysis.result import WHOLE_PHASE, CheckResult, Scalar, TestResult
@@ -210,7 +211,25 @@ def reasons(test: TestResult) -> list[str]:
 def caveats(test: TestResult) -> list[str]:
     """Return the caveats: disruptions, contention, saturation, reruns, missing sources."""
     broke = disruptions(test) if test.verdict == "passed" else []
-    return [*broke, *inflation(test), *validity(test), *filter(None, [reservation(test)])]
+    return [*broke, *unwaited(test), *inflation(test), *validity(test), *filter(None, [reservation(test)])]
+
+
+def unwaited(test: TestResult) -> list[str]:
+    """Return which phases changed something and waited for nothing: their milestones were met as they began.
+
+    A phase that triggers is left out: that what is there stays is what it may wait for.
+    """
+    found = []
+    for phase in main_phases(test):
+        acted = any(row.identity == HARNESS and row.verb in OBJECT_WRITES for row in phase.api)
+        at_once = [one.name for one in phase.milestones if one.met and one.observed_s == 0 and one.object is None]
+        if acted and at_once and len(at_once) == len(phase.milestones) and not phase.triggers:
+            were = "was" if len(at_once) == 1 else "were"
+            found.append(
+                f"{phase.name}: {', '.join(at_once)} {were} met before anything was changed in it, so it did not wait"
+                " for what its changes lead to: wait first, in a phase of its own, until it no longer holds."
+            )
+    return found
 
 
 def inflation(test: TestResult) -> list[str]:

@@ -18,9 +18,7 @@ from .rendering import rendered, variable, with_article
 _HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
 """Annotation that kopf writes once all handlers of an object have succeeded (kopf, `AnnotationsDiffBaseStorage`)."""
 _ALL_EVENTS = re.compile(r"[gG]enerationAware(?:EventProcessing)?(?:\s*=\s*|\()false")
-_OWNED = re.compile(
-    r"(?:\bOwns\(\s*&\w+\.|\bowns\(\s*Api::<\s*(?:\w+::)*|\w+DependentResource<\s*)(\w+)(?=\s*[{>,])"
-)
+_OWNED = re.compile(r"(?:\bOwns\(\s*&\w+\.|\bowns\(\s*Api::<\s*(?:\w+::)*|\w+DependentResource<\s*)(\w+)(?=\s*[{>,])")
 _OWNED_VARIABLES = re.compile(r"\bowns\(\s*(\w+)(?:\.clone\(\))?\s*,")
 _INFORMED = re.compile(r"\bInformer(?:EventSource)?Configuration\s*\.\s*from\(\s*(\w+)\.class")
 _MAKES_PODS = ("pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs")
@@ -28,7 +26,7 @@ _POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "J
 
 
 def owned_kinds(found: Program) -> set[str]:
-    """Return the kinds that a program makes objects of for others, as its framework is told.
+    """Return the kinds that a program makes objects of for others, by what its framework needs to know.
 
     controller-runtime's ``Owns``, kube-rs' ``owns``, the Java Operator SDK's dependent resources, and the informers of
     that for kinds of which the program makes objects: an informer alone may be for what users refer to.

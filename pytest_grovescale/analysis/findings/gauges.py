@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise, takewhile
 from typing import NamedTuple
 
-from ...exposition.families import LIBRARIES, family_of, parse
+from ...exposition.families import FRAMEWORKS, LIBRARIES, family_of, parse
 from ...recording.conditions import READY_PATH
 from ..metrics.history import TargetHistory
 from ..metrics.object_states import states_of
@@ -162,12 +162,12 @@ def _states_at(
 
 
 def _own_gauges(target: TargetHistory) -> dict[str, list[str]]:
-    """Return family → its series, of gauges that none of the program's libraries defines."""
+    """Return family → its series, of gauges that neither the program's libraries nor its framework define."""
     found: dict[str, list[str]] = {}
     for series in target.series:
         name = family_of(parse(series).name, target.families)
         family = target.families.get(name)
-        if family is not None and family.type == "gauge" and not name.startswith(LIBRARIES):
+        if family is not None and family.type == "gauge" and not name.startswith((*LIBRARIES, *FRAMEWORKS)):
             found.setdefault(name, []).append(series)
     return found
 
@@ -218,7 +218,7 @@ def _sum_at(target: TargetHistory, series: Sequence[str], rests: Sequence[int]) 
 
 def _common_prefix(target: TargetHistory) -> list[str]:
     """Return the words that the names of all own families begin with; empty for fewer than three families."""
-    own = [name.split("_") for name in target.families if not name.startswith(LIBRARIES)]
+    own = [name.split("_") for name in target.families if not name.startswith((*LIBRARIES, *FRAMEWORKS))]
     if len(own) < _LEAST:
         return []
     return [words[0] for words in takewhile(lambda words: len(set(words)) == 1, zip(*own, strict=False))]

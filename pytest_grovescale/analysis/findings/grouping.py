@@ -24,6 +24,9 @@ from .evidence import ObjectId, Sent, Span
 _MOST = 0.8
 """Share of what a finding rests on that another one has to have, to explain it."""
 
+_MANY = 3
+"""Findings that a cause explains from which it stands before others of its severity."""
+
 Times = Sequence[tuple[int, int]]
 """Begin and end of each, ns of the recorder's clock."""
 
@@ -119,7 +122,7 @@ def _common(times: Times, others: Times) -> float:
 
 
 def grouped(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings, the most severe first, of equal severity by their aspect; each with those that it explains.
+    """Return findings, the most severe first, then those that explain many, then by aspect; each with what it explains.
 
     A group is as severe as the most severe of it. Findings without `About` stand alone, as ones of a state where they
     are defects, else of an action.
@@ -137,8 +140,15 @@ def grouped(found: Iterable[Finding]) -> tuple[Finding, ...]:
         for number, one in ranked
         if roots[number] == number
     ]
-    groups.sort(key=lambda one: (SEVERITIES.index(one[2].severity), *one[:2]))
+    groups.sort(key=_place)
     return tuple(one for _, _, one in groups)
+
+
+def _place(group: tuple[Aspect, int, Finding]) -> tuple[int, bool, bool, Aspect, int]:
+    """Return where a group stands: what explains many others is what to mend first, but for what ends the process."""
+    aspect, number, one = group
+    severity = SEVERITIES.index(one.severity)
+    return severity, aspect is not Aspect.PROCESS, len(one.explains) < _MANY, aspect, number
 
 
 def by_severity(found: Iterable[Finding]) -> tuple[Finding, ...]:

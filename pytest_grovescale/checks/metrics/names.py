@@ -13,7 +13,7 @@ from itertools import chain
 import msgspec
 
 from ...errors import NotMeasuredError
-from ...exposition.families import CLASSIC_NAME, MetricType
+from ...exposition.families import CLASSIC_NAME, FRAMEWORKS, MetricType
 from ..check import Outcome, at_most, first
 from ..run import Run
 from . import help_texts
@@ -117,7 +117,7 @@ def problems(
 
     ``samples``: the values of their series, which may tell the unit of a time.
     """
-    every = list(families)
+    every = [family for family in families if not family.name.startswith(FRAMEWORKS)]
     proposed: dict[str, str] = {}
     for family in every:
         for problem in chain.from_iterable(rule(family) for rule in _RULES):

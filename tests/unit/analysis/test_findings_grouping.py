@@ -107,6 +107,14 @@ def test_what_stays_stands_before_what_costs_and_what_is_worse_before_both() -> 
     ]
 
 
+def test_what_explains_many_others_stands_first_but_for_the_process() -> None:
+    alone, crash = finding("alone", Aspect.STATE, "defect"), finding("crash", Aspect.PROCESS, "defect")
+    cause = finding("cause", Aspect.ACTION, "defect", requests=requests(0, 20))
+    amounts = [finding(f"amount-{number}", Aspect.AMOUNT, requests=requests(0, 18)) for number in range(3)]
+    assert [one.id for one in grouped([alone, crash, cause, *amounts])] == ["crash", "cause", "alone"]
+    assert [one.id for one in grouped([alone, crash, cause, *amounts[:2]])] == ["crash", "alone", "cause"]
+
+
 DRAWN = st.tuples(st.sampled_from(Aspect), st.sampled_from(SEVERITIES), st.integers(0, 30), st.integers(1, 30))
 
 

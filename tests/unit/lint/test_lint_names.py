@@ -25,6 +25,8 @@ TYPES: tuple[MetricType, ...] = ("counter", "gauge", "histogram", "summary", "un
         (family("x_things", "gauge"), []),
         (family("x_things", "gauge", help=""), ["help"]),
         ("x_things 1\n", ["help"]),
+        # Named by a framework, whose words are not the operator's to mend.
+        (family("operator_sdk_x_things", "gauge", help=""), []),
         ("# HELP x_things  \n# TYPE x_things gauge\nx_things 1\n", ["help"]),
         (family("x_seconds", "gauge"), []),
         (family("x_milliseconds", "gauge"), ["unit"]),

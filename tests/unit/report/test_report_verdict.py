@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse, merge
-from pytest_grovescale.analysis.phase_result import Disruption, DisruptionKind
+from pytest_grovescale.analysis.phase_result import ApiRow, Disruption, DisruptionKind, MilestoneResult
 from pytest_grovescale.analysis.result import CheckResult, Result, TestResult, TestVerdict, verdict_of
 from pytest_grovescale.recording.records import Closed, TestEnded
-from pytest_grovescale.report import result_file, run_report
+from pytest_grovescale.report import result_file, run_report, summary
 from pytest_grovescale.report.html.page import render_run
 from tests.unit.analysis.simulated import Simulation
 
@@ -211,3 +211,18 @@ def test_an_error_that_ended_a_phase_is_said_once() -> None:
     test = msgspec.structs.replace(PASSED, phases=(broken,), checks=(), verdict="error", error=error)
     for shown in (run_report.render_summary(test), run_report.render_line(test)):
         assert " ".join(shown.split()).count(why) == 1
+
+
+@pytest.mark.parametrize(("changes", "is_said"), [({}, True), ({"observed_s": 0.4}, False), ({"met": False}, False)])
+def test_a_phase_that_waited_for_what_was_there_before_says_so(changes: dict[str, Any], is_said: bool) -> None:
+    met = MilestoneResult(name="back", condition="36 pods ready", met=True, observed_s=0.0, reached=36, wanted=36)
+    request: dict[str, Any] = {"user": "harness", "code": 200, "category": "object", "p50_ms": 1.0, "p99_ms": 2.0}
+    deleted = ApiRow(identity="harness", verb="delete", resource="pods", count=4, **request)
+    lost = msgspec.structs.replace(DEPLOY, name="lost", milestones=(msgspec.structs.replace(met, **changes),))
+    for phase, expected in (
+        (msgspec.structs.replace(lost, api=(deleted,)), is_said),
+        (msgspec.structs.replace(lost, api=(deleted,), triggers=1), False),
+        (msgspec.structs.replace(lost, api=(msgspec.structs.replace(deleted, identity="operator"),)), False),
+    ):
+        said = summary.caveats(msgspec.structs.replace(PASSED, phases=(phase,)))
+        assert any(one.startswith("lost: back ") for one in said) is expected
