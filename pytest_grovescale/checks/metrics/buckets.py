@@ -29,6 +29,9 @@ ABOVE_MAX = 0.5
 _SOME = 10
 """Observations."""
 
+_NOISE = 16
+"""Characters of a bound from which on it is a sum of fractions, as 0.30000000000000004."""
+
 _MANY = 64
 """Buckets that no histogram needs: each is a series of each label set."""
 
@@ -117,6 +120,10 @@ class HistogramBuckets(TargetCheck, tag="histogram_buckets", frozen=True, kw_onl
                 f"{outcome.text}; {worst.observations:,.0f} observations are too few to tell", next_step=in_words(worst)
             )
         return outcome
+
+
+_NOISE = 16
+"""Characters of a bound from which on it is a sum of fractions, as 0.30000000000000004."""
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,6 +232,9 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             yield Problem(
                 family=layout.family, rule="buckets", says=says, fix="observe seconds, with bounds in seconds"
             )
+        if (noisy := next((one for one in layout.bounds if len(repr(one)) > _NOISE), None)) is not None:
+            says = f"its bound {noisy!r} is a number that was computed and not rounded: no query will name it"
+            yield Problem(family=layout.family, rule="buckets", says=says, fix="round its bounds", hint=True)
         if layout.bounds[0] < 0 and not layout.counts[0] and DURATION.search(layout.family):
             says = f"its lowest bound is {layout.bounds[0]:g}, and nothing takes less than no time"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="give it bounds above 0")

@@ -136,6 +136,11 @@ _SAYINGS = (
     _saying(r"(?:virtual_memory|vsize|vms)_bytes", "g", "process_virtual_memory_bytes"),
     _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "jvm_memory_used_bytes", '{area="heap"}'),
     _saying(rf"(?:{_HEAP})(?:_bytes)?", "g", "go_memstats_heap_alloc_bytes"),
+    _saying(
+        r"(?:gc|garbage_collect(?:ion|or))_(?:runs|collections|cycles)_total|garbage_collections_total",
+        "c",
+        "python_gc_collections_total",
+    ),
     _saying(r"threads?(?:_(?:count|number|current|running))?|threads_live", "g", "jvm_threads_live_threads"),
     _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", _START),
     _saying(

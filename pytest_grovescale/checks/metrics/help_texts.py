@@ -55,6 +55,16 @@ _WINDOW = re.compile(
 _NOW = re.compile(
     r"(?:\[\w+\] )?(?:the )?(?:current(?:ly)?\b|(?:number|count|amount) of (?:\S+ )?(?:currently|now)\b)", re.I
 )
+_JUST_NOW = re.compile(
+    r"\b(?:right now|just now|at the moment|at present|at this (?:moment|time))\b|\b(?<!till )(?<!to )now\.?$",
+    re.IGNORECASE,
+)
+_A_TIME = re.compile(
+    r"(?:the )?(?:total |cumulative |average |longest |maximum )*(?:time (?!(?:at|when|of)\b|stamp)\w+|how long\b"
+    r"|(?:duration|latency|age) of\b)",
+    re.IGNORECASE,
+)
+"""How a help text begins that says: what it measures is a time from one moment to another."""
 _SO_FAR = re.compile(
     r"\b(?:cumulative (?:number|count)|(?:number|count) of (?!\w*(?:seconds|minutes|hours|days)\b).*"
     r"\b(?:since (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?|so far|ever)\b)",
@@ -68,6 +78,7 @@ _EVENTS = re.compile(
 )
 """Of things that happen, and of how they ended: no such number falls."""
 _SINCE_START = re.compile(r"\bso far\b|\bsince (?:\w+ ){0,3}(?:re)?(?:start|boot|launch)(?:s|ed|up)?\b", re.IGNORECASE)
+_MOST = re.compile(r"\b(?:max(?:imum)?|highest|largest|longest|slowest|peak|most)\b", re.IGNORECASE)
 _HAPPENED = re.compile(
     r"_(?:\w*(?<!us)ed|sent|seen|written|read|lost|done|made|(?:re)?(?:starts|tries|connects)|errors|failures|crashes)$"
 )
@@ -124,6 +135,16 @@ def unit_of(text: str) -> tuple[str, str] | None:
     return (said[1], _LONG.get(said[1].lower(), said[1].lower())) if said is not None else None
 
 
+def says_a_time(text: str) -> bool:
+    """Return whether a help text says that what is measured is a time, from one moment to another."""
+    return _A_TIME.match(text) is not None
+
+
+def says_most_so_far(text: str) -> bool:
+    """Return whether a help text says that what is measured is the most since a start, which never falls."""
+    return _SINCE_START.search(text[:_LONGEST]) is not None and _MOST.search(text[:_LONGEST]) is not None
+
+
 def numbers_words(text: str) -> bool:
     """Return whether a help text says that numbers stand for words: ``0=pending, 1=running, 2=failed``."""
     return _NUMBERED_WORDS.search(text[:_LONGEST]) is not None
@@ -131,7 +152,8 @@ def numbers_words(text: str) -> bool:
 
 def says_now(text: str) -> bool:
     """Return whether a help text says that what is measured goes up and down."""
-    return _NOW.match(text) is not None or _WINDOW.search(text[:_LONGEST]) is not None
+    text = text[:_LONGEST]
+    return any(one is not None for one in (_NOW.match(text), _JUST_NOW.search(text), _WINDOW.search(text)))
 
 
 def says_so_far(text: str, name: str) -> bool:

@@ -277,6 +277,10 @@ def _secret(family: Served, label: str, values: Mapping[str, Series]) -> Iterato
 
 def _empty(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
     """Yield a label that is empty on some series; of most labels that says that something does not apply."""
+    if set(values) == {""} and len(family.series) > 1 and not family.name.endswith("_info"):
+        says = f"{label} is empty on each of its series, which Prometheus stores without it"
+        fix = "leave it out, or write what it is"
+        yield Problem(family=family.name, rule="label-sets", says=says, series=written(values[""]), fix=fix, hint=True)
     if "" in values and len(values) > 1:
         says = f"{label} is empty on a series, which Prometheus stores without it"
         fix = 'write what it is, or "none"'

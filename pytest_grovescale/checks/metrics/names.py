@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 
 import msgspec
@@ -21,6 +20,7 @@ from .families import Problem, Rule, Served, line, own, written
 from .help_texts import COUNTS
 from .target import OwnFamiliesCheck, unread
 from .units import ABBREVIATIONS, OF_TEMPERATURES, unit_in
+from .values import timestamps
 
 _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
 """Last words of a name that promise a duration."""
@@ -51,6 +51,9 @@ _FEW_WORDS = 4
 _ALIKE_WORDS = 3
 """At the end of two names that say the same of two parts of a program."""
 
+_NUMBERS = ("num", "nr", "cnt")
+"""Words of a name that only say that it is a number."""
+
 _TYPE_WORDS = ("counter", "gauge", "gauge_histogram", "histogram", "summary")
 
 _BESIDE_UNIT = re.compile(rf"_(?:per|since|until|ratio|info|created|max|min|limit|{'|'.join(_TYPE_WORDS)})(?=_|$)")
@@ -76,15 +79,6 @@ _LABELS: dict[str, tuple[MetricType, ...]] = {"le": ("histogram", "gaugehistogra
 
 _PROPOSED = re.compile(r"(?<=\bname it )[a-zA-Z_:][a-zA-Z0-9_:]*(?=[:,]|$)|(?<=, as )[a-zA-Z_:][a-zA-Z0-9_:]*$")
 """The name that a fix proposes, whatever the fix says besides."""
-
-_WHEN = re.compile(r"_(?:timestamp|at|time|date|epoch|unix|unixtime|since)$")
-"""The end of a name that promises a point in time; all but the first may be something else."""
-
-_TIMES = (1e9, 4.1e9)
-"""2001 to 2100, in seconds since 1970."""
-
-_SMALLER = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
-"""Unit → how many are a second."""
 
 
 class MetricNames(OwnFamiliesCheck, tag="metric_names", frozen=True, kw_only=True):
@@ -122,7 +116,7 @@ def problems(
     for family in every:
         for problem in chain.from_iterable(rule(family) for rule in _RULES):
             yield _free(problem, family, names, proposed)
-        yield from (_free(one, family, names, proposed) for one in _timestamp(family, samples or {}, names))
+        yield from (_free(one, family, names, proposed) for one in timestamps(family, samples or {}, names))
         yield from _duplicate(family, names)
     yield from _same_help(every)
 
@@ -157,28 +151,6 @@ def _mended(name: str, family: Served) -> str:
         return name
     stem = _TOTALS.sub("", name)
     return f"{stem}_total" if kind == "counter" else stem
-
-
-def _timestamp(family: Served, samples: Mapping[str, float], names: Collection[str]) -> Iterator[Problem]:
-    """Yield a point in time without a unit: a fault where its values are times, and otherwise worth a look."""
-    name = family.name
-    if unit_in(name) is None and (said := _WHEN.search(name)) is not None:
-        known = [samples[series] for one in family.series if (series := written(one)) in samples]
-        unit = next((unit for unit, each in _SMALLER.items() if known and all(map(partial(_is_time, each), known))), "")
-        if not unit and said[0] != "_timestamp":
-            return
-        better = f"{name[: said.start()]}_timestamp_seconds"
-        says = "its name promises a time, and no unit"
-        if unit not in ("", "seconds"):
-            says += f", and it is in {unit}"
-        fix = f"name it {better}" if unit == "seconds" else f"expose seconds, as {better}"
-        # Beside the same in seconds it is there for those who read it before.
-        yield msgspec.structs.replace(_problem(family, "unit", says, fix), hint=not unit or f"{name}_seconds" in names)
-
-
-def _is_time(each: float, value: float) -> bool:
-    """Return whether a value is a time from 2001 to 2100; ``each``: of the unit, how many are a second."""
-    return _TIMES[0] <= value / each <= _TIMES[1]
 
 
 def _help(family: Served) -> Iterator[Problem]:
@@ -233,17 +205,18 @@ def _unit(family: Served) -> Iterator[Problem]:
     elif unit is None and family.family.type != "unknown" and name.removesuffix("_total").endswith(_DURATIONS):
         fix = f"expose seconds, as {name.removesuffix('_total')}_seconds{'_total' * name.endswith('_total')}"
         yield _problem(family, "unit", "its name promises a duration, and no unit", fix)
-    elif (
-        unit is None
-        and (said := help_texts.unit_of(family.family.help)) is not None
-        and not COUNTS.match(family.family.help)
-    ):
+    elif unit is not None or any(_has_word(name, word) for word in ABBREVIATIONS):
+        pass  # another rule's
+    elif (said := help_texts.unit_of(family.family.help)) is not None and not COUNTS.match(family.family.help):
         of_help = unit_in(said[1])
         base = of_help.base if of_help is not None else ABBREVIATIONS.get(said[1], said[1])
-        if base != said[1]:
-            stem, total = name.removesuffix("_total"), "_total" * name.endswith("_total")
-            fix = f"expose {base}, as {stem}_{base}{total}"
-            yield _problem(family, "unit", f"its help text says {said[0]}, and its name no unit", fix)
+        fix = f"expose {base}, as {_with_unit_last(name, base)}"
+        says = f"its help text says {said[0]}, and its name no unit"
+        # Of a base unit the values are right, and the name alone is short.
+        yield msgspec.structs.replace(_problem(family, "unit", says, fix), hint=base == said[1])
+    elif family.family.type != "unknown" and help_texts.says_a_time(family.family.help):
+        fix = f"expose seconds, as {_with_unit_last(name, 'seconds')}"
+        yield _problem(family, "unit", "its help text says a time, and its name no unit", fix)
     stated = family.family.unit
     if stated and not name.removesuffix("_total").endswith(f"_{stated}"):
         yield _problem(family, "unit", f"its unit is {stated}, and its name does not end so", f"name it …_{stated}")
@@ -263,6 +236,10 @@ def _derived(family: Served) -> Iterator[Problem]:
     elif _AGE.search(family.name):
         fix = "expose the time when it happened as …_timestamp_seconds, and subtract it from time() in the query"
         yield _problem(family, "derived", "it ages by itself: it stands still where its program does", fix)
+    elif help_texts.says_most_so_far(family.family.help):
+        fix = "expose a histogram, which says it of any time"
+        says = "its help text says that it is the most since a start: it never falls, and shows nothing after the first"
+        yield msgspec.structs.replace(_problem(family, "derived", says, fix), hint=True)
 
 
 def _words_as_numbers(family: Served) -> Iterator[Problem]:
@@ -365,6 +342,10 @@ def _type_in_name(family: Served) -> Iterator[Problem]:
         if _has_word(family.name, word):
             fix = f"name it {_without_word(family.name, word)}: its type is in # TYPE"
             yield _problem(family, "type-in-name", f"its name says {word}", fix)
+    for word in _NUMBERS:
+        if _has_word(family.name, word):
+            fix = f"name it {_without_word(family.name, word)}, after what it counts, in the plural"
+            yield _problem(family, "type-in-name", f"its name says {word}, and every value is a number", fix)
 
 
 def _reserved_character(family: Served) -> Iterator[Problem]:

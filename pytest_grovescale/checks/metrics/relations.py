@@ -405,7 +405,7 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
 
 
 def _named_twice(families: Iterable[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
-    """Yield families of one type whose names are made of the same words, and that have the same values."""
+    """Yield families of one type whose names are the same words, if in another order those with the same values."""
     known: dict[tuple[object, ...], Served] = {}
     for family in families:
         if family.family.type not in ("counter", "gauge"):
@@ -413,7 +413,10 @@ def _named_twice(families: Iterable[Served], samples: Mapping[str, float]) -> It
         key = (family.family.type, *sorted(word for word in _stem(family.name) if word not in _OF_NUMBERS))
         other = known.setdefault(key, family)
         labels = sorted(family.labels())
-        if other is not family and labels == sorted(other.labels()):
+        if other is not family and _stem(family.name) == _stem(other.name):
+            says = f"its name is that of {other.name} but for a plural"
+            yield Problem(family=family.name, rule="duplicate", says=says, fix="keep one of the two, in the plural")
+        elif other is not family and labels == sorted(other.labels()):
             values = _sums(family, labels, samples)
             if any(values.values()) and values == _sums(other, labels, samples):
                 says = f"it says what {other.name} says, of which it has the values"

@@ -106,6 +106,7 @@ _MANY_SHAPES = {
         re.compile(r"v?\d+\.\d+\.\d+[-+.](?:\S*[-+.])?(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?:[-+.]\S*)?", re.I),
     ),
     IMAGE: (2, re.compile(r"\S+/\S+:\S*[-.+](?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}", re.I)),
+    "a message with a number in it": (2, re.compile(r"(?=.*\d)[a-z]\S*(?:\s+\S+){3,}", re.IGNORECASE)),
     "a schedule": (2, re.compile(r"(?:[\d*/,-]+ ){4}[\d*/,A-Za-z-]+")),
     "a name with a month": (2, re.compile(r"[a-z].*[-_.](?:19|20)\d\d[-_]?(?:0[1-9]|1[0-2])", re.IGNORECASE)),
     "a random part": (3, re.compile(rf"{_PART}(?=[0-9a-z]{{8,}}$){_MIXED}", re.IGNORECASE)),

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 
 from ...exposition.families import Series
 from . import distributions
@@ -16,6 +17,12 @@ from .distributions import DURATION, LONGEST_S, LabelSet
 from .families import Problem, Rule, Served, written
 from .help_texts import COUNTS
 from .units import unit_in
+
+_WHEN = re.compile(r"_(?:timestamp|at|time|date|epoch|unix|unixtime|since)$")
+"""The end of a name that promises a point in time; all but the first may be something else."""
+
+_SMALLER = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+"""Unit → how many are a second."""
 
 _PERCENT = 2.0
 """A ratio from here on is taken for percent: an overcommitment may be somewhat above 1."""
@@ -350,3 +357,26 @@ def _values(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[Seri
     for one in family.series:
         if (value := samples.get(written(one))) is not None:
             yield one, value
+
+
+def timestamps(family: Served, samples: Mapping[str, float], names: Collection[str]) -> Iterator[Problem]:
+    """Yield a point in time without a unit: a fault where its values are times, and otherwise worth a look."""
+    name = family.name
+    if unit_in(name) is None and (said := _WHEN.search(name)) is not None:
+        known = [samples[series] for one in family.series if (series := written(one)) in samples]
+        unit = next((unit for unit, each in _SMALLER.items() if known and all(map(partial(_is_time, each), known))), "")
+        if not unit and said[0] != "_timestamp":
+            return
+        better = f"{name[: said.start()]}_timestamp_seconds"
+        says = "its name promises a time, and no unit"
+        if unit not in ("", "seconds"):
+            says += f", and it is in {unit}"
+        fix = f"name it {better}" if unit == "seconds" else f"expose seconds, as {better}"
+        # Beside the same in seconds it is there for those who read it before.
+        hint = not unit or f"{name}_seconds" in names
+        yield Problem(family=name, rule="unit", says=says, fix=fix, hint=hint)
+
+
+def _is_time(each: float, value: float) -> bool:
+    """Return whether a value is a time from 2001 to 2100; ``each``: of the unit, how many are a second."""
+    return FIRST_S <= value / each <= LATEST_S

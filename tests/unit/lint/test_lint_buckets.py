@@ -103,7 +103,7 @@ def test_whole_numbers_have_whole_bounds(help: str, fractions: tuple[str, ...], 
     counts = dict.fromkeys(fractions, 0) | {"1": 4, "4": 9, "+Inf": 14}
     lines = "".join(f'x_gang_pods_bucket{{le="{bound}"}} {count}\n' for bound, count in counts.items())
     text = f"# HELP x_gang_pods {help}\n# TYPE x_gang_pods histogram\n{lines}x_gang_pods_sum 63\nx_gang_pods_count 14\n"
-    assert rules(text) == ["buckets"] * wrong
+    assert rules(text).count("buckets") == wrong
 
 
 @pytest.mark.parametrize(("name", "wrong"), [("x_move_duration_seconds", True), ("x_clock_skew_seconds", False)])
