@@ -76,6 +76,9 @@ _CPU_MS = 5.0
 _OF_CHILDREN, _OF_CHILDREN_NS = 0.2, 200_000_000
 """Share of the operator's CPU time, and time, ns, of processes that it starts, from which on they are worth a note."""
 
+_THREADS, _STARTED = 0.4, 50
+"""Threads that were started for each reconcile, and in all, from which on a reconcile starts its own."""
+
 _AGAIN = 3
 """Reconciles of each object in the second of a touch that are no more of the touch."""
 
@@ -104,6 +107,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not growing:
         yield from _cpu_growing(seen)
     yield from _in_children(seen)
+    yield from _in_threads(seen)
 
 
 def _woken(seen: Observed) -> Iterator[Finding]:
@@ -472,4 +476,22 @@ def _in_children(seen: Observed) -> Iterator[Finding]:
             text=f"{reaped / used:.0%} of the operator's CPU time ({reaped / 1e9:.2g} of {used / 1e9:.2g} s) went to"
             " processes that it starts and that end",
             evidence=(f"a shell, a command-line tool or an interpreter starts each time{each}",),
+        )
+
+
+def _in_threads(seen: Observed) -> Iterator[Finding]:
+    """Yield that reconciles start threads of their own, by Micrometer's count of those that the JVM started."""
+    target, first = seen.target, seen.first_scrape
+    if target is None or first is None:
+        return
+    last, name = len(target.moments) - 1, "jvm_threads_started_threads_total"
+    started = sum(target.grown(one, first, last) for one in target.series if one.partition("{")[0] == name)
+    if started >= max(_STARTED, _THREADS * seen.reconciled) and seen.reconciled:
+        yield Found(
+            id=ID,
+            severity="note",
+            about=About(aspect=Aspect.AMOUNT),
+            text=f"the operator started {started:,.0f} threads in {seen.reconciled:,} reconciles: a pool that is made in"
+            " each reconcile, and not shared, costs a thread each time, and leaks it where it is not shut down",
+            evidence=(name,),
         )

@@ -58,6 +58,7 @@ _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "Fals
 _DONE = "Progressing"
 """False is a failure of a Deployment alone: of other kinds it mostly means that there is nothing left to do."""
 _CAN_FAIL = frozenset(condition(kind) for kind, _ in _FAILED)
+_STATUS = "status"
 _NOT_READY_PHASES = frozenset(
     {"Pending", "Creating", "Progressing", "Deploying", "Provisioning", "NotReady", "Unknown"}
 )
@@ -91,7 +92,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield Found(
             id=ID,
             severity="defect" if window.seconds >= _LONG_S else "waste",
-            about=_of_field(seen, resource, field),
+            about=_of_field(seen, resource, _STATUS if others else field),
             text=f"{' and '.join([field, *others])} of {number_of(len(wrong), resource)}"
             f" {form(1 + len(others), 'is', 'are')} wrong while nothing changes for"
             f" {window.seconds:.1f} s of"

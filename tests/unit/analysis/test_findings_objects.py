@@ -585,6 +585,15 @@ def test_processes_that_the_operator_starts(reaped_s: float, noted: bool) -> Non
     assert any("processes that it starts" in text for text in texts) == noted
 
 
+@pytest.mark.parametrize(("started", "noted"), [(400, True), (60, False)])
+def test_threads_that_reconciles_start(started: int, noted: bool) -> None:
+    sim = settled()
+    for name, most in (("jvm_threads_started_threads_total", started), ("controller_runtime_reconcile_total", 500)):
+        scrape(sim, "counter", name, {"start:deploy": 20.0, "end:deploy": 20.0 + most}, controller="clique")
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "reconcile-amplification"]
+    assert any("threads" in text for text in texts) == noted
+
+
 @pytest.mark.parametrize("ended", [True, False])
 def test_watches_that_stay_open(ended: bool) -> None:
     sim = settled()
