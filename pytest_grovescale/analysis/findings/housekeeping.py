@@ -5,10 +5,11 @@ client-go's leader election renews every 2 s with a Lease of 15 s
 objects, too, an etcd write each. A watch stays open for minutes; one that is opened again costs the initial list.
 
 No false alarm: renewals count from once a second on, and as late from four fifths of the Lease's duration on; Events
-in no-op phases and idle windows, and elsewhere from two for each object and one for two reconciles on; watches only
-while nothing changes, when the API server has no reason to close them. A client asks for the kinds that are served once
-for each group, and an endpoint of metrics that authorizes its readers asks twice for each scrape. Several watches on
-one kind are a note, since the log does not show their selectors.
+in no-op phases and idle windows, in phases in which the operator changes next to nothing, and elsewhere from two for
+each object and one for two reconciles on; watches only while nothing changes, when the API server has no reason to
+close them. A client asks for the kinds that are served once for each group, and an endpoint of metrics that authorizes
+its readers asks twice for each scrape. Several watches on one kind are a note, since the log does not show their
+selectors.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _LEAST_DISCOVERY = 12
 _LEAST_REVIEWS = 20
 _LEAST_EVENTS = 50
 _PER_RECONCILE = 0.5
+_NEXT_TO_NOTHING = 0.1
+"""Objects changed for each Event up to which the Events are of no change."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -177,6 +180,28 @@ def _events_of_work(made: list[Sent], seen: Observed) -> Iterator[Finding]:
             severity="waste",
             about=About(aspect=Aspect.AMOUNT),
             text=f"the operator made {fresh:,} Events for {seen.objects:,} objects{each}, each a new one",
+        )
+    else:
+        yield from _events_of_nothing(seen)
+
+
+def _events_of_nothing(seen: Observed) -> Iterator[Finding]:
+    """Yield the phase with most Events of the operator among those in which it changed next to nothing."""
+    worst: tuple[int, int, str] | None = None
+    for span in seen.spans:
+        written = [one for one in seen.requests_in(span.start, span.end) if not one.refused]
+        events = sum(map(_makes_event, seen.within(span)))
+        changed = sum(one.changes for one in written)
+        if events >= _LEAST_OBJECTS and changed <= _NEXT_TO_NOTHING * events and events > (worst or (0,))[0]:
+            worst = events, changed, span.phase.name
+    if worst is not None:
+        events, changed, phase = worst
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
+            text=f"in {phase} the operator wrote {events:,} Events and changed {changed:,} objects: an Event for each"
+            " reconcile, whatever it did, and each is a write to etcd",
         )
 
 

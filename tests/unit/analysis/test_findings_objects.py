@@ -544,6 +544,15 @@ def test_an_event_for_each_reconcile() -> None:
     assert ids(sim) == {"housekeeping"}
 
 
+@pytest.mark.parametrize(("events", "noted"), [(160, True), (60, False)])
+def test_events_of_a_phase_in_which_next_to_nothing_changed(events: int, noted: bool) -> None:
+    sim = settled()
+    for number in range(events):
+        sim.request(IDLE + 100 + number, verb="create", resource="events", namespace="t", code=201)
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "housekeeping"]
+    assert any("an Event for each" in text for text in texts) == noted
+
+
 @pytest.mark.parametrize(("number", "unlimited", "wrong"), [(4, True, True), (4, False, False), (2, True, False)])
 def test_lists_of_everything(number: int, unlimited: bool, wrong: bool) -> None:
     sim = settled(40)
