@@ -491,7 +491,7 @@ def _in_threads(seen: Observed) -> Iterator[Finding]:
             id=ID,
             severity="note",
             about=About(aspect=Aspect.AMOUNT),
-            text=f"the operator started {started:,.0f} threads in {seen.reconciled:,} reconciles: a pool that is made in"
-            " each reconcile, and not shared, costs a thread each time, and leaks it where it is not shut down",
+            text=f"the operator started {started:,.0f} threads in {seen.reconciled:,} reconciles: a pool that is made"
+            " in each reconcile, and not shared, costs a thread each time, and leaks it where it is not shut down",
             evidence=(name,),
         )
