@@ -161,6 +161,10 @@ def sentence(contention: Contention | None, phase: str, *, limit: float = OTHERS
     return _sentence([] if contention is None else [(phase, contention)], limit)
 
 
+_FEW = 3
+"""Phases that are named one by one."""
+
+
 def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> str:
     """Return the warning of `sentence` for several phases, in one sentence; empty where none is inflated."""
     return _sentence([(phase.name, phase.contention) for phase in phases if phase.contention is not None], limit)
@@ -168,8 +172,12 @@ def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> 
 
 def _sentence(phases: Sequence[tuple[str, Contention]], limit: float) -> str:
     causes = []
-    if by_others := [_taken(one, phase) for phase, one in phases if (one.others_share or 0.0) > limit]:
-        causes.append(f"other programs used {', '.join(by_others)}")
+    if by_others := [(phase, one) for phase, one in phases if (one.others_share or 0.0) > limit]:
+        worst = sorted(by_others, key=lambda each: each[1].others_share or 0.0, reverse=True)
+        named = by_others if len(by_others) <= _FEW else worst[:1]
+        rest = len(by_others) - len(named)
+        more = f", and less during {rest} more phases" if rest else ""
+        causes.append(f"other programs used {', '.join(_taken(one, phase) for phase, one in named)}{more}")
     if throttled := [(phase, one) for phase, one in phases if (one.throttled_share or 0.0) > limit]:
         quota = min(one.quota_cores or 0.0 for _, one in throttled)
         stopped = ", ".join(f"{one.throttled_s or 0.0:.1f} s during {phase}" for phase, one in throttled)

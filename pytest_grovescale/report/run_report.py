@@ -53,7 +53,7 @@ def render_summary(test: TestResult, *, width: int = 100, color: bool = False) -
     """Return the summary: verdict, one row for each phase, main cause; at most 25 lines at 80 columns."""
     # What is wrong comes before what it cost: causes and sums go first, findings last.
     lengths = [(most, findings_table.MAIN, True) for most in range(_SHOWN, 1, -1)]
-    for most, findings, costs in [*lengths, (2, findings_table.MAIN, False), (2, 1, False)]:
+    for most, findings, costs in [*lengths, (2, findings_table.MAIN, False), (2, 2, False), (2, 1, False)]:
         shown = text(_overview(test, most, findings, costs=costs), width=width, color=color)
         if shown.count("\n") <= _LINES:
             break

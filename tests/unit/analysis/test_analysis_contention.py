@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.contention import contended, sentence
+from pytest_grovescale.analysis.contention import contended, of_phases, sentence
 from pytest_grovescale.analysis.phase_result import Contention, PhaseResult
 from pytest_grovescale.recording import records as rec
 
@@ -62,6 +62,22 @@ def test_the_cores_are_divided_among_the_run_others_and_the_hypervisor(snapshot:
     assert said == snapshot
     assert not contended(found, limit=0.6)
     assert sentence(found, "deploy", limit=0.6) == ""
+
+
+def test_of_many_phases_the_worst_is_named() -> None:
+    sim = simulation()
+    machine_read(sim, 99, "start:deploy")
+    machine_read(sim, 10_099, "end:deploy", times={"busy": 117, "idle": 903})
+    one = phase_of(sim)
+    assert one.contention is not None
+    worse = msgspec.structs.replace(one.contention, others_share=0.9, others_cores=1.8)
+    phases = [msgspec.structs.replace(one, name=name) for name in "abc"]
+    phases.append(msgspec.structs.replace(one, name="d", contention=worse))
+    assert "during a" in of_phases(phases[:3])
+    said = of_phases(phases)
+    assert "1.8 of 2 cores during d" in said
+    assert "3 more phases" in said
+    assert "during a" not in said
 
 
 def test_a_run_alone_on_its_machine_is_not_contended() -> None:
