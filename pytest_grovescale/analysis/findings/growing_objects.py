@@ -9,11 +9,11 @@ stay, as old revisions and finished Jobs, are a history without end, too.
 
 No false alarm: a list of an object's children grows as they are made, and stops. It counts where a field grew at four
 of five of its changes, three or more, and went on while there was nothing to do: after triggers and touches that change
-nothing, or in an idle window; not where the object became smaller again in between, as one that goes back and forth
-does. What grows with the workload counts where ten changes of the operator made it larger, by
-200 bytes and more for each of ten objects or more, none of which it owns. A history is a note, since some of it may be
-kept on purpose: of changes of more than a number, each of which added as many, of three owners, or of one that changed
-twice, and none of what was there before went.
+nothing, or in an idle window; or at each of ten changes in four phases or more; not where the object became smaller
+again in between, as one that goes back and forth does. What grows with the workload counts where ten changes of the
+operator made it larger, by 200 bytes and more for each of ten objects or more, none of which it owns. A history is a
+note, since some of it may be kept on purpose: of changes of more than a number, each of which added as many, of three
+owners, or of one that changed twice, and none of what was there before went.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ _SHRINKS = 0.5
 """Share of what changes of a field added; an object that became smaller by it in between does not grow."""
 _FOR_NOTHING = 2
 """Changes of one object while there was nothing to do that show it; of several objects one each."""
+_OFTEN, _PHASES = 10, 4
+"""Changes, each of which added some, and phases with some of these, from which on it grows with each reconcile: what
+the workload has more of comes in one phase or two."""
 _OBJECTS = 3
 _SHOWN = 2
 _TWICE = 2
@@ -55,6 +58,9 @@ class _Growth(NamedTuple):
     life: Life
     bytes: list[int]
     for_nothing: int
+    """Changes while there was nothing to do."""
+    phases: int
+    """Phases with changes, all of which added some; 0 where one did not."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -65,9 +71,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     changed = {life for time in times for life in seen.changed_in(*time)}
     for resource, lives in sorted(seen.lives.items()):
         by_path: dict[str, list[_Growth]] = defaultdict(list)
-        for life in lives if changed else ():
-            if life.own_updates and life in changed:
-                for path, growth in _growing(life, seen.end, times):
+        for life in lives:
+            if life.own_updates and (life in changed or life.own_updates >= _OFTEN):
+                for path, growth in _growing(seen, life, times):
                     by_path[path].append(growth)
         enough = {path: found for path, found in by_path.items() if _is_enough(found)}
         if not enough:
@@ -77,13 +83,16 @@ def findings(seen: Observed) -> Iterator[Finding]:
         paths = sorted(path for path, found in enough.items() if len(found) == widest)
         found = enough[paths[0]]
         most = max(len(one.bytes) for one in found)
+        when = "also while there was nothing to do"
+        if not any(one.for_nothing for one in found):
+            when = f"in {max(one.phases for one in found):,} phases, and never became smaller"
         size = median(number for one in found for number in one.bytes)
         yield Found(
             id=ID,
             severity="defect",
             about=About(aspect=Aspect.STATE, requests=seen.own_writes(one.life for one in found)),
-            text=f"{' or '.join(paths[:_SHOWN])} of {number_of(widest, resource)} grew with each of its changes, also"
-            f" while there was nothing to do: up to {most:,} times, by {size:.0f} bytes",
+            text=f"{' or '.join(paths[:_SHOWN])} of {number_of(widest, resource)} grew with each of its changes,"
+            f" {when}: up to {most:,} times, by {size:.0f} bytes",
         )
 
 
@@ -166,8 +175,9 @@ def _is_enough(found: Sequence[_Growth]) -> bool:
     return len(found) >= _OBJECTS or max(one.for_nothing for one in found) >= _FOR_NOTHING
 
 
-def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:
+def _growing(seen: Observed, life: Life, times: list[tuple[int, int]]) -> Iterator[tuple[str, _Growth]]:
     """Yield the fields that made an object larger with their changes, to its deletion."""
+    end = seen.end
     grown: dict[str, list[tuple[int, int]]] = defaultdict(list)
     sizes: list[tuple[int, int]] = []
     if life.marked_at is not None:
@@ -188,5 +198,7 @@ def _growing(life: Life, end: int, times: list[tuple[int, int]]) -> Iterator[tup
         if len(larger) < _MOSTLY * len(changes) or smaller >= _SHRINKS * sum(larger):
             continue
         for_nothing = sum(any(start <= at < stop for start, stop in times) for at, _ in changes)
-        if for_nothing:
-            yield path, _Growth(life, larger, for_nothing)
+        always = len(larger) == len(changes) >= _OFTEN
+        phases = sum(any(span.start <= at < span.end for at, _ in changes) for span in seen.spans) if always else 0
+        if for_nothing or phases >= _PHASES:
+            yield path, _Growth(life, larger, for_nothing, phases)

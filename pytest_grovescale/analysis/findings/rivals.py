@@ -126,12 +126,7 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
 
 def _alone(seen: Observed, life: Life, event: ObjectSeen) -> bool:
     """Return whether it is the operator's write that an event shows: no one else wrote the object just then."""
-    writers = {
-        one.user
-        for one in life.writes
-        if not one.subresource and not one.created and one.received - _LATE_NS <= event.at <= one.completed + _LATE_NS
-    }
-    return writers == {seen.operator}
+    return {one.user for one in _just_then(life, event) if not one.created} == {seen.operator}
 
 
 def _deleted_of_others(seen: Observed) -> Iterator[Finding]:
@@ -210,6 +205,23 @@ def _returns(seen: Observed, life: Life) -> Counter[str]:
     return back
 
 
+def _writers(life: Life, path: str) -> set[str]:
+    """Return who changed a field of an object, at times at which no one else wrote the object."""
+    found: set[str] = set()
+    for event in life.events:
+        if event.difference is not None and path in event.difference.paths:
+            users = {one.user for one in _just_then(life, event, statuses=path.startswith("metadata."))}
+            found |= users if len(users) == 1 else set()
+    return found
+
+
+def _just_then(life: Life, event: ObjectSeen, *, statuses: bool = False) -> Iterator[Sent]:
+    """Yield the writes to an object that an event may show; ``statuses``: whether those to its subresources count."""
+    for one in life.writes:
+        if (statuses or not one.subresource) and one.received - _LATE_NS <= event.at <= one.completed + _LATE_NS:
+            yield one
+
+
 def _finding(seen: Observed, path: str, objects: int, times: int, most: Life, lives: Sequence[Life]) -> Finding:
     # A status has a subresource, whose writer cannot change a spec, but annotations and labels; Kubernetes' own
     # controllers change none by it but their own.
@@ -219,7 +231,11 @@ def _finding(seen: Observed, path: str, objects: int, times: int, most: Life, li
         if one.verb in ("update", "patch")
         and (not one.subresource or (path.startswith("metadata.") and not one.user.startswith(SYSTEM_ACCOUNTS)))
     )
-    others = sorted(user for user, number in wrote.items() if user != seen.operator and number > 1)
+    # Who writes the object for something else is no rival.
+    alone = _writers(most, path)
+    others = sorted(
+        user for user, number in wrote.items() if user != seen.operator and number > 1 and (user in alone or not alone)
+    )
     who = (
         f"the operator and {seen.role(others[0])} overwrite each other"
         if others

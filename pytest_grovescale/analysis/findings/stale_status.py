@@ -25,6 +25,7 @@ and stays so until a second and a half after a new generation was observed while
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections import Counter, defaultdict
@@ -43,6 +44,9 @@ from .observed import Observed
 _READY_PODS, _PODS = "status.readyReplicas", "status.replicas"
 _REPLICAS = (_READY_PODS, _PODS, "status.availableReplicas")
 _LONG_S = 5.0
+_MOST = 0.8
+"""Share of the owners that are wrong with something wrong below them, from which on they follow from it."""
+
 _SHOWN = 3
 _FOLLOWED = 5
 _LATE_S = 3.0
@@ -66,7 +70,7 @@ _NOT_READY_PHASES = frozenset(
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind and field of the status that is wrong in the longest idle window."""
-    found: dict[tuple[str, str], tuple[Window, list[str]]] = {}
+    found: dict[tuple[str, str], tuple[Window, list[_Wrong]]] = {}
     idle: list[tuple[str, Window, list[_Status]]] = []
     for window in [*seen.idle_windows, *seen.stalls]:
         for resource in sorted(seen.status_written & set(seen.lives)):
@@ -92,12 +96,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield Found(
             id=ID,
             severity="defect" if window.seconds >= _LONG_S else "waste",
-            about=_of_field(seen, resource, _STATUS if others else field),
+            about=_about(seen, found, (resource, field), is_several=bool(others)),
             text=f"{' and '.join([field, *others])} of {number_of(len(wrong), resource)}"
             f" {form(1 + len(others), 'is', 'are')} wrong while nothing changes for"
             f" {window.seconds:.1f} s of"
-            f" {window.phase}: {wrong[0]}",
-            evidence=tuple(wrong[1:_SHOWN]),
+            f" {window.phase}: {wrong[0].text}",
+            evidence=tuple(one.text for one in wrong[1:_SHOWN]),
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
         )
     changes = _status_changes(seen)
@@ -105,6 +109,31 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _ahead(seen)
     yield from of_new_generations(seen)
     yield from _behind(seen, changes)
+
+
+def _about(
+    seen: Observed,
+    found: Mapping[tuple[str, str], tuple[Window, list[_Wrong]]],
+    cause: tuple[str, str],
+    *,
+    is_several: bool,
+) -> About:
+    """Return what a finding of a field is about; with the status of the owners that are wrong by it at that time.
+
+    An owner's numbers and conditions are computed from what is below it, so that they are wrong where that is.
+    """
+    resource, field = cause
+    window, wrong = found[cause]
+    lives = {one.life for one in wrong}
+    owners = {
+        above
+        for (above, _), (when, others) in found.items()
+        if when is window and above != resource
+        if sum(not lives.isdisjoint(seen.below(one.life)) for one in others) >= _MOST * len(others)
+    }
+    about = _of_field(seen, resource, _STATUS if is_several or owners else field)
+    keys = {life.key for above in owners for life in seen.lives[above]}
+    return dataclasses.replace(about, objects={*about.objects, *keys})
 
 
 def _of_field(seen: Observed, resource: str, field: str) -> About:
@@ -187,6 +216,13 @@ def _more_than_all(counts: Mapping[str, int]) -> Iterator[tuple[str, int, str, i
             yield name, total, path.removeprefix("status."), number
 
 
+class _Wrong(NamedTuple):
+    """One object whose status is wrong, and how, in words."""
+
+    life: Life
+    text: str
+
+
 class _Status(NamedTuple):
     """One object that rests, what its status says, and the pods below it at that time."""
 
@@ -211,20 +247,22 @@ def _statuses(seen: Observed, resource: str, window: Window) -> Iterator[_Status
             yield _Status(life, numbers, said, pods, len(rest.ready & pods), rest.changed.isdisjoint(pods))
 
 
-def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[str, list[str]]:
-    wrong: dict[str, list[str]] = defaultdict(list)
+def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[str, list[_Wrong]]:
+    wrong: dict[str, list[_Wrong]] = defaultdict(list)
     rest = seen.at_rest(window)
     for status in statuses:
         life, numbers, said = status.life, status.numbers, status.said
         if said.behind is not None:
-            wrong[GENERATION[1]].append(f"{life.name} has {said.behind[0]}, and generation {said.behind[1]}")
+            wrong[GENERATION[1]].append(
+                _Wrong(life, f"{life.name} has {said.behind[0]}, and generation {said.behind[1]}")
+            )
         for path, total, part, number in said.exceeded:
-            wrong[path].append(f"{life.name} has {total:,}, of which {number:,} are {part}")
+            wrong[path].append(_Wrong(life, f"{life.name} has {total:,}, of which {number:,} are {part}"))
         for path, text in _failing_children(seen, status, window):
-            wrong[path].append(text)
+            wrong[path].append(_Wrong(life, text))
         for path, text in [*_of_its_own_name(seen, status, window), *_contradicts(status, window)]:
             if path not in _REPLICAS:
-                wrong[path].append(text)
+                wrong[path].append(_Wrong(life, text))
         if _READY_PODS not in numbers and _PODS not in numbers:
             continue
         own = [
@@ -235,7 +273,9 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
         if _READY_PODS in numbers:
             ready = len(rest.ready.intersection(own))
             if numbers[_READY_PODS] != ready:
-                wrong[_READY_PODS].append(f"{life.name} has {numbers[_READY_PODS]}, and {ready} Ready pods")
+                wrong[_READY_PODS].append(
+                    _Wrong(life, f"{life.name} has {numbers[_READY_PODS]}, and {ready} Ready pods")
+                )
         if numbers.get(_PODS, len(own)) == len(own):
             continue
         # Those that ended may be left out, as a ReplicaSet does.
@@ -243,7 +283,9 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
         if numbers[_PODS] != len(own) - ended:
             surplus = numbers[_PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[_PODS])
             wanted_so, too_many = (", as its spec wants,", ": the others are too many") if surplus else (",", "")
-            wrong[_PODS].append(f"{life.name} has {numbers[_PODS]}{wanted_so} and {len(own)} pods{too_many}")
+            wrong[_PODS].append(
+                _Wrong(life, f"{life.name} has {numbers[_PODS]}{wanted_so} and {len(own)} pods{too_many}")
+            )
     return wrong
 
 
@@ -295,13 +337,15 @@ def _failing_children(seen: Observed, status: _Status, window: Window) -> Iterat
             return
 
 
-def _right_once(idle: Sequence[tuple[str, Window, Sequence[_Status]]]) -> Iterator[tuple[str, str, Window, list[str]]]:
+def _right_once(
+    idle: Sequence[tuple[str, Window, Sequence[_Status]]],
+) -> Iterator[tuple[str, str, Window, list[_Wrong]]]:
     """Yield numbers of ready things that were those of all Ready pods at one time, and are not at another.
 
     Each with resource, path, the time at which it is wrong, and in words how. ``idle``: what rests, kind by kind.
     """
     right: set[tuple[str, str]] = set()
-    wrong: dict[tuple[str, str], tuple[Window, list[str]]] = {}
+    wrong: dict[tuple[str, str], tuple[Window, list[_Wrong]]] = {}
     for resource, window, statuses in idle:
         by_path: dict[str, list[_Status]] = defaultdict(list)
         for status in statuses:
@@ -312,8 +356,11 @@ def _right_once(idle: Sequence[tuple[str, Window, Sequence[_Status]]]) -> Iterat
             if not off and len(those) >= _SHOWN and max(one.ready for one in those) >= _SHOWN:
                 right.add((resource, path))
             elif off:
-                texts = [f"{one.life.name} has {one.said.ready[path]}, and {one.ready} Ready pods" for one in off]
-                wrong.setdefault((resource, path), (window, texts))
+                those_off = [
+                    _Wrong(one.life, f"{one.life.name} has {one.said.ready[path]}, and {one.ready} Ready pods")
+                    for one in off
+                ]
+                wrong.setdefault((resource, path), (window, those_off))
     for (resource, path), (window, texts) in wrong.items():
         if (resource, path) in right:
             yield resource, path, window, texts

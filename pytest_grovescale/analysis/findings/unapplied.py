@@ -7,21 +7,22 @@ starts: without a digest of its contents in the template, no rollout follows a c
 the environment never are)
 What others change or delete of its own objects, an operator puts back.
 
-No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, or once each
-object says that it was observed, when the operator has sent nothing for one. Any write of the operator to anything but
-a status is an effect, and fields that speak of times, pauses and policies need none. A change without effect is a
-defect where the kind is not watched, where the status says that it was observed, or where it had one for most of its
-like; else a note. Of Kubernetes' own kinds it counts where the operator watches them or has read those objects, and any
-write is its effect. Pods that keep running with old contents are a note, since a program may read them again; and so
-are kinds that it makes, or reads three times after the workload came, without a watch, since a resync may be meant;
-what it reads while nothing changes, it polls. A watch is lost that was open before the first phase, if none of its
-kind was opened in ten seconds and to the end, while three of its objects changed.
+No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, or once
+each object says that it was observed, when the operator has sent nothing for one. Any write of the operator to
+anything but a status is an effect, and fields that speak of times, pauses and policies need none. A change without
+effect is a defect where the kind is not watched, where the status says that it was observed, or where it had one for
+most of its like; else a note. Of Kubernetes' own kinds it counts where the operator watches them or has read those
+objects, and any write is its effect. Of a new image pods have to follow, of most objects none of which did. Pods that
+keep running with old contents are a note, since a program may read them again; and so are kinds that it makes, or
+reads three times after the workload came, without a watch, since a resync may be meant; what it reads while nothing
+changes, it polls. A watch is lost that was open before the first phase, if none of its kind was opened in ten seconds
+and to the end, while three of its objects changed.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -47,6 +48,8 @@ _REOPENED_NS = 10_000_000_000
 _MOST = 0.8
 _MANY = 5
 _NEEDS_NONE = re.compile(r"paus|suspend|interval|timeout|retention|ttl|polic|schedule|period|deadline", re.IGNORECASE)
+_IMAGE = re.compile(r"image\w*(?:\[\])?$", re.IGNORECASE)
+"""The end of the path of what every pod is made of."""
 _READ_AT_START = ("configmaps/", "secrets/")
 _SELDOM = frozenset({"namespaces", "nodes", "serviceaccounts", "customresourcedefinitions.apiextensions.k8s.io"})
 """Kinds that exist before the workload and hardly change, or of which no more than the name matters."""
@@ -165,6 +168,37 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
             f" {len(without):,} of them: {without[0].name} for instance",
             evidence=("the operator wrote nothing of theirs, and something below each of the others",),
         )
+    else:
+        yield from _stopped_above_pods(seen, change)
+
+
+def _stopped_above_pods(seen: Observed, change: _Change) -> Iterator[Finding]:
+    """Yield a new image that reached what the operator makes, and no pod: all that are there are older."""
+    if not _IMAGE.search(change.path) or change.end - change.done < _LEAST_NS:
+        return
+    stopped: list[tuple[Life, list[Life]]] = []
+    for life in change.lives:
+        pods = [pod for pod in seen.pods_below.get(life.uid, ()) if pod.exists(change.end)]
+        fresh = any(pod.begun >= change.start or pod.deleting(change.end) for pod in pods)
+        if pods and not fresh and not any(pod.changed_in(change.start, change.end) for pod in pods):
+            stopped.append((life, pods))
+    if len(stopped) < max(_OBSERVED, _MOST * len(change.lives)):
+        return
+    lives, number = [life for life, _ in stopped], sum(len(pods) for _, pods in stopped)
+    wrote = Counter(
+        one.resource
+        for one in seen.requests_in(change.start, change.end)
+        if one.changes and one.subresource != "status" and one.verb in ("update", "patch")
+    )
+    reached = f": it reached {wrote.most_common(1)[0][0]}, and no pod" if wrote else ""
+    yield Found(
+        id=ID,
+        severity="defect",
+        about=_of(lives, change.path),
+        text=f"a change of {change.path} of {number_of(len(lives), change.resource)} in {change.phase} reached none of"
+        f" their {number:,} pods, which are older and did not change{reached}",
+        evidence=(_lasted(change), "where users delete the pods themselves (OnDelete), that is meant"),
+    )
 
 
 def _of(lives: Iterable[Life], field: str) -> About:

@@ -133,6 +133,10 @@ def _news_of(seen: Observed, life: Life) -> list[int]:
     )
 
 
+_NODE = "spec.nodeName"
+"""Set by a binding alone, which is the scheduler's."""
+
+
 class _Void(NamedTuple):
     """Writes to one kind."""
 
@@ -201,9 +205,9 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
         # The first event is the create. Writes of others may be those without effect: only what they cannot be counts.
         changes = len(events) - 1
         if by_parts and not any(one.subresource for one in own):
-            # Nothing that it wrote can have changed a status alone.
+            # Nothing that it wrote can have changed a status alone, nor bound a pod to a node.
             changes -= sum(
-                event.difference is not None and _of_status(tuple(event.difference.paths)) for event in events[1:]
+                event.difference is not None and _is_of_others(tuple(event.difference.paths)) for event in events[1:]
             )
         wasted = max(0, len(own) - changes)
         total += len(own)
@@ -226,6 +230,10 @@ def _all_alike(seen: Observed, sent: list[Sent], wasted: int, total: int) -> lis
 @functools.lru_cache(maxsize=1024)
 def _of_status(paths: tuple[str, ...]) -> bool:
     return bool(paths) and all(path == "status" or path.startswith("status.") for path in paths)
+
+
+def _is_of_others(paths: tuple[str, ...]) -> bool:
+    return _of_status(paths) or _NODE in paths
 
 
 def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ https://prometheus.io/docs/practices/naming/#base-units.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 BASE = ("amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "ratio", "seconds", "volts")
@@ -67,6 +68,7 @@ class Unit(NamedTuple):
     """The base unit of its quantity; may be the word itself."""
 
 
+@functools.lru_cache(maxsize=4096)
 def unit_in(name: str) -> Unit | None:
     """Return the first unit among the words of a name."""
     for word in name.split("_"):

@@ -102,6 +102,8 @@ def test_who_writes_a_status_only_and_is_of_kubernetes_is_no_rival(user: str, al
         path = "metadata.annotations.a"
         written(sim, "c", 300 + 100 * number, "content", paths=[path], back=[path])
         sim.request(350 + 100 * number, user=user, verb="update", **CLIQUE, subresource="status", name="c")
+        if not alone:
+            shown(sim, "c", 360 + 100 * number, difference=rec.Difference(kind="content", paths=[path], back=[path]))
     gone(sim)
     (one,) = [one for one in found(sim) if one.id == "rival-writers"]
     assert ("the operator alone" in one.text) is alone

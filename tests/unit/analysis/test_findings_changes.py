@@ -108,6 +108,28 @@ def test_a_change_without_effect_for_one_of_many(missed: int, wrong: bool) -> No
     assert ("unapplied-changes" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(
+    ("path", "replaced", "wrong"), [("spec.image", 0, True), ("spec.image", 4, False), ("spec.size", 0, False)]
+)
+def test_a_new_image_that_reaches_no_pod(path: str, replaced: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(6):
+        name = f"c-{number}"
+        pod: dict[str, Any] = {"namespace": "t", "watch": sim.watch_ids[PODS], "owner": f"uid-{name}"}
+        applied(sim, name)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        sim.add(rec.ObjectSeen(at=sim.at(300), change="added", name=f"{name}-p", uid=f"uid-{name}-p", **pod))
+        changed(sim, name, path)
+        sim.request(CHANGED + 150, verb="patch", resource="services", namespace="t", name=f"{name}-s")
+        if number < replaced:
+            sim.add(
+                rec.ObjectSeen(at=sim.at(CHANGED + 300), change="added", name=f"{name}-q", uid=f"uid-{name}-q", **pod)
+            )
+    all_gone(sim)
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "unapplied-changes"]
+    assert any(" 6 pods" in text for text in texts) == wrong
+
+
 def test_a_change_that_was_sent_first_and_answered_last_has_its_effect_all_the_same() -> None:
     """As of twenty patches at a time: the log has them in the order of their answers."""
     sim = settled()

@@ -205,6 +205,26 @@ def test_nothing_is_idle_while_the_test_restarts_the_operator(until: float, wron
 CONDITION = "status.conditions[type=Ready].status"
 
 
+@pytest.mark.parametrize(("said", "together"), [("False", True), ("True", False)])
+def test_an_owner_that_is_wrong_by_what_is_below_it_is_shown_with_that(said: str, together: bool) -> None:
+    """``said``: what the cliques say, all of whose pods are Ready; the Services above them say that none is."""
+    sim = settled()
+    status: dict[str, Any] = {"verb": "patch", "subresource": "status", "namespace": "t"}
+    for number in range(3):
+        made(sim, f"s-{number}", 190)
+        clique(sim, f"c-{number}", 200, owner=f"uid-s-{number}")
+        pod: dict[str, Any] = {"namespace": "t", "watch": sim.watch_ids[PODS], "owner": f"uid-c-{number}"}
+        ready: dict[str, Any] = {"name": f"q-{number}", "uid": f"uid-q-{number}", "fields": {READY: "True"}}
+        sim.add(rec.ObjectSeen(at=sim.at(300), change="added", **ready, **pod))
+        sim.request(400, resource="cliques", group="a.io", name=f"c-{number}", **status)
+        shown(sim, f"c-{number}", 410, numbers={CONDITION: said, "spec.replicas": 1})
+        sim.request(420, resource="services", name=f"s-{number}", **status)
+        seen(sim, f"s-{number}", 430, "modified", numbers={CONDITION: "False", "spec.replicas": 1})
+    every = [one for one in analyse(sim.records()).findings if one.id == "stale-status"]
+    (services,) = [one for group in every for one in group.all if " services " in one.text]
+    assert any(services in group.explains for group in every) == together
+
+
 @pytest.mark.parametrize(
     ("values", "reason", "wrong"),
     [

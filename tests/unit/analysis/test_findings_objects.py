@@ -1099,6 +1099,24 @@ def test_an_object_that_grows_with_each_write(moments: list[int], sizes: list[in
     assert all(one.severity == "defect" and one.text.startswith("status.history of one of ") for one in growing)
 
 
+@pytest.mark.parametrize(("phases", "smaller", "wrong"), [(4, 0, True), (2, 0, False), (4, 1, False)])
+def test_an_object_that_grows_in_phase_after_phase(phases: int, smaller: int, wrong: bool) -> None:
+    """What is there to do in each of them makes no object larger for good."""
+    sim = Simulation()
+    sim.watch(CLIQUES, 1)
+    for phase in range(4):
+        sim.phase(f"p{phase}", 100 + 1000 * phase, 1050 + 1000 * phase)
+    for one in range(3):
+        clique(sim, f"c-{one}", 110 + one, owner="uid-other")
+        for number in range(16):
+            grown = -40 if number < smaller else 40
+            at = 200 + 1000 * phases * number / 16 + one
+            written(sim, f"c-{one}", at, "content", paths=["metadata.annotations.a"], grown=grown)
+    sim.add(rec.Closed(at=sim.at(6000), reason="stopped"))
+    growing = [one for one in analyse(sim.records()).findings if one.id == "growing-objects"]
+    assert bool(growing) is wrong
+
+
 def test_an_object_between_two_states_does_not_grow() -> None:
     """A time that changes with seconds only: with the longer state, by chance."""
     sim = settled()
