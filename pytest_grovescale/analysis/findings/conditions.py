@@ -43,6 +43,8 @@ _MOVED = f"{_LIST}[].lastTransitionTime"
 _TRANSITION = frozenset({_LIST, f"{_LIST}[]", f"{_LIST}[].status", f"{_LIST}[].type", "status"})
 _FOLLOWS_NS = 500_000_000
 """Time within which an operator takes in what it itself wrote of another object, ns."""
+_STARTS_NS = 10_000_000_000
+"""Time after a restart that a test asked for in which an operator looks at all of its objects, ns."""
 _PATHS = 8
 """Paths that a difference has at most: of more, some are not known."""
 
@@ -62,9 +64,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
     returns: dict[str, list[tuple[int, str, Life]]] = defaultdict(list)
+    times_of: dict[str, list[int]] = defaultdict(list)
     for life in lives:
         for path, values in _returned(seen, life).items():
-            returns[path].append((len(values), " → ".join(values[:_OBJECTS]), life))
+            returns[path].append((len(values), " → ".join(value for _, value in values[:_OBJECTS]), life))
+            times_of[path] += [at for at, _ in values]
     enough = {
         path: found
         for path, found in returns.items()
@@ -75,13 +79,14 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
     path, found = max(enough.items(), key=lambda one: (sum(times for times, _, _ in one[1]), one[0]))
     times, back, life = max(found, key=lambda one: one[0])
     others = sorted(set(enough) - {path})
+    started = all(any(begin <= at <= done + _STARTS_NS for begin, done in seen.restarts) for at in times_of[path])
     yield Found(
         id=ID,
         severity="defect",
         about=_of(seen, [life for _, _, life in found], path),
         text=f"{path} of {number_of(len(found), resource)} goes back to a value that it had before"
         + (f", up to {times:,} times," if times > 1 else "")
-        + f" although nothing else changed: back to {back}",
+        + f" although nothing else changed{', when the operator starts again' * started}: back to {back}",
         evidence=(shown(life.object), *([f"so do {', '.join(others[:3])}"] if others else [])),
         check=f"phase.milestone(…, workload.status({path.rpartition('.')[2]}=…))",
     )
@@ -98,12 +103,12 @@ def _status_writes(seen: Observed, lives: Sequence[Life]) -> list[Sent]:
     return [one for one in writes if one.subresource == "status"] or writes
 
 
-def _returned(seen: Observed, life: Life) -> dict[str, list[str]]:
-    """Return path → the values that it had again, without a reason that the recording shows."""
+def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
+    """Return path → (ns, value) of each value that it had again, without a reason that the recording shows."""
     had: dict[str, dict[str | int, int]] = defaultdict(dict)
     """Path → each value that it had → when it last took it."""
     now: dict[str, str | int] = {}
-    back: dict[str, list[str]] = defaultdict(list)
+    back: dict[str, list[tuple[int, str]]] = defaultdict(list)
     reasons: list[int] | None = None
     end = min(at for at in (seen.end, seen.workload_deleted, life.marked_at) if at is not None)
     for event in life.events:
@@ -118,7 +123,7 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[str]]:
                     reasons = _reasons(seen, life)
                 # What made it leave the value came before that; or it is that of an object elsewhere that it follows.
                 if not any(taken - QUIET_NS <= at <= event.at for at in reasons) and not _follows(seen, life, event.at):
-                    back[path].append(str(value))
+                    back[path].append((event.at, str(value)))
             had[path][value] = event.at
             now[path] = value
     return back

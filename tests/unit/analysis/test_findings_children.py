@@ -288,6 +288,24 @@ def test_a_condition_that_goes_back(values: list[str], reason: str, wrong: bool)
     assert ("conditions" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_condition_that_goes_back_after_a_restart_is_called_so(restarted: bool) -> None:
+    sim = settled()
+    for ms, state in ((1200, "begin"), (1240, "end")) if restarted else ():
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    for number in range(3):
+        clique(sim, f"c-{number}", 200, numbers={"metadata.generation": 1, CONDITION: "False"})
+        for ms, value in ((400, "True"), (1250, "False"), (1450, "True")):
+            sim.request(
+                ms, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t",
+                name=f"c-{number}",
+            )  # fmt: skip
+            shown(sim, f"c-{number}", ms + 10, numbers={CONDITION: value})
+    gone(sim)
+    (one,) = [one for one in found(sim) if one.id == "conditions"]
+    assert ("starts again" in one.text) is restarted
+
+
 @pytest.mark.parametrize(
     ("paths", "wrong"),
     [
