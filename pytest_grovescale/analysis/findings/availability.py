@@ -5,19 +5,20 @@ template that is written twice rolls everything twice, and one that has to do wi
 that is to come or go. Kubernetes' own controllers go step by step
 (https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment).
 
-No false alarm: only pods that the operator itself deleted, all of an object's within ten seconds, two Ready ones or
-more, that as many followed, while the object was not being deleted. It is a note: a group of pods may have to start
-together. A template counts as written twice, its creation included, within one generation of its owner, of three
-objects that no one else writes, where each write changed it; together with the number of pods where nothing else of the
-owner's spec had changed in ten seconds, nor the test anything of another kind. Failed pods count after five seconds
-without one that took their place, on three objects or one in ten of their kind.
+No false alarm: only pods that the operator itself deleted, or Kubernetes' controllers for what it wrote, all of an
+object's within ten seconds, two Ready ones or more, that as many followed, while the object was not being deleted. It
+is a note: a group of pods may have to start together. A template counts as written twice, its creation included,
+within one generation of its owner, of three objects that no one else writes, where each write changed it; together
+with the number of pods where nothing else of the owner's spec had changed in ten seconds, nor the test anything of
+another kind. Failed pods count after five seconds without one that took their place, on three objects or one in ten of
+their kind.
 """
 
 from __future__ import annotations
 
 import bisect
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
 from ..result import Finding
@@ -44,6 +45,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole:
         return
     yield from _all_at_once(seen)
+    yield from _rolled_at_once(seen)
     yield from _rolled_twice(seen)
     yield from _rolled_for_a_number(seen)
     yield from _failed(seen)
@@ -60,7 +62,7 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
         for owner in lives:
             pods = [one for one in seen.children.get(owner.uid, ()) if one.resource == "pods"]
             if len(pods) > _READY and any(pod.deleted_at for pod in pods):
-                seconds = _without_ready(seen, pods, min(end, owner.marked_at or end))
+                seconds = _without_ready(pods, min(end, owner.marked_at or end), lambda pod: bool(pod.deleted_at))
                 if seconds is not None:
                     without[resource].append(seconds)
     for resource, times in without.items():
@@ -75,8 +77,39 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _without_ready(seen: Observed, pods: Sequence[Life], end: int) -> float | None:
-    """Return for how long none of some pods was Ready, after the operator had deleted two or more, s; None: never."""
+def _rolled_at_once(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of the test all of whose pods went at once, deleted by Kubernetes' own controllers.
+
+    Those follow what the operator wrote: a template with a strategy that takes all, or an object in another's place.
+    """
+    by_test = {one.object for one in seen.by_harness(seen.begin, seen.end) if one.what == "delete pods"}
+    applied = {one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created}
+    end = seen.workload_deleted or seen.end
+    for resource in sorted(applied & seen.status_written & set(seen.lives)):
+        times: list[float] = []
+        for life in seen.lives[resource]:
+            pods = [pod for pod in seen.pods_below.get(life.uid, ()) if pod.owner != life.uid]
+            seconds = _without_ready(
+                pods, min(end, life.marked_at or end), lambda pod: not pod.deleted_at and pod.object not in by_test
+            )
+            if seconds is not None:
+                times.append(seconds)
+        if len(times) >= _LEAST:
+            yield Found(
+                id=ID,
+                severity="note",
+                about=About(aspect=Aspect.ACTION),
+                text=f"all Ready pods of {len(times):,} {resource} went at once: for {median(times):.1f} s (median)"
+                " none was Ready, since what the operator makes for them was replaced, or may lose all of its pods",
+                evidence=("an update in steps: maxUnavailable of a Deployment, and the object itself kept",),
+            )
+
+
+def _without_ready(pods: Sequence[Life], end: int, meant: Callable[[Life], bool]) -> float | None:
+    """Return for how long none of some pods was Ready, s, after all of two or more went; None: never.
+
+    ``meant``: whether it counts that a pod goes; it counts for none where it does not for one of them.
+    """
     moments: list[tuple[int, int, Life]] = []
     for pod in pods:
         if pod.ready is not None and pod.ready.at < end:
@@ -92,8 +125,7 @@ def _without_ready(seen: Observed, pods: Sequence[Life], end: int) -> float | No
             return (at - lost) / 1e9
         if number == 0 and step < 0 and most >= _READY:
             went = [one for moment, down, one in moments if down < 0 and at - _TOGETHER_NS < moment <= at]
-            by_operator = len(went) >= most and all(one.deleted_at for one in went)
-            lost = at if by_operator else None
+            lost = at if len(went) >= most and all(map(meant, went)) else None
     return None
 
 

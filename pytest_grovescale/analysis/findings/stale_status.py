@@ -100,7 +100,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             text=f"{' and '.join([field, *others])} of {number_of(len(wrong), resource)}"
             f" {form(1 + len(others), 'is', 'are')} wrong while nothing changes for"
             f" {window.seconds:.1f} s of"
-            f" {window.phase}: {wrong[0].text}",
+            f" {window.phase}: {wrong[0].text}{_without_controller(seen, wrong)}",
             evidence=tuple(one.text for one in wrong[1:_SHOWN]),
             check=f"phase.milestone(…, workload.status({field.rpartition('.')[2]}=…))",
         )
@@ -109,6 +109,21 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _ahead(seen)
     yield from of_new_generations(seen)
     yield from _behind(seen, changes)
+
+
+def _without_controller(seen: Observed, wrong: Sequence[_Wrong]) -> str:
+    """Return which children name no controller, in words: by that most libraries find what a child wakes.
+
+    As controller-runtime's ``Owns``: https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/handler#OnlyControllerOwner.
+    """
+    children = [child for one in wrong for child in seen.children.get(one.life.uid, ()) if child.made_by_operator]
+    loose = Counter(child.resource for child in children if child.controlled is False)
+    kind, number = loose.most_common(1)[0] if loose else ("", 0)
+    if number < len(wrong):
+        return ""
+    return (
+        f"; the owner references of their {kind} lack controller: true, by which most libraries find what to reconcile"
+    )
 
 
 def _about(

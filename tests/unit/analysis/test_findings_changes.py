@@ -130,6 +130,31 @@ def test_a_new_image_that_reaches_no_pod(path: str, replaced: int, wrong: bool) 
     assert any(" 6 pods" in text for text in texts) == wrong
 
 
+@pytest.mark.parametrize(("ahead", "by_test", "noted"), [(0, False, True), (300, False, False), (0, True, False)])
+def test_pods_that_all_go_at_once_by_what_the_operator_wrote(ahead: int, by_test: bool, noted: bool) -> None:
+    """``ahead``: how long before the old pods go the new ones are Ready, ms."""
+    sim = settled()
+    for number in range(4):
+        name = f"c-{number}"
+        applied(sim, name)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        sim.request(400, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name)
+        for old, ms in ((True, 300), (False, CHANGED + 500 - ahead)):
+            for one in range(2):
+                pod: dict[str, Any] = {
+                    "watch": sim.watch_ids[PODS], "namespace": "t", "owner": f"uid-{name}-s",
+                    "name": f"{name}-{one}-{old}", "uid": f"uid-{name}-{one}-{old}", "fields": {READY: "True"},
+                }  # fmt: skip
+                sim.add(rec.ObjectSeen(at=sim.at(ms), change="added", **pod))
+                if old:
+                    sim.add(rec.ObjectSeen(at=sim.at(CHANGED + 400), change="deleted", **pod))
+                    if by_test:
+                        delete: dict[str, Any] = {"user": "harness", "verb": "delete", "resource": "pods"}
+                        sim.request(CHANGED + 390, **delete, namespace="t", name=pod["name"])
+    all_gone(sim)
+    assert any("went at once" in one.text for one in notes(sim)) == noted
+
+
 def test_a_change_that_was_sent_first_and_answered_last_has_its_effect_all_the_same() -> None:
     """As of twenty patches at a time: the log has them in the order of their answers."""
     sim = settled()

@@ -205,14 +205,16 @@ def test_nothing_is_idle_while_the_test_restarts_the_operator(until: float, wron
 CONDITION = "status.conditions[type=Ready].status"
 
 
-@pytest.mark.parametrize(("said", "together"), [("False", True), ("True", False)])
-def test_an_owner_that_is_wrong_by_what_is_below_it_is_shown_with_that(said: str, together: bool) -> None:
+@pytest.mark.parametrize(("said", "controlled", "together"), [("False", True, True), ("True", False, False)])
+def test_an_owner_that_is_wrong_by_what_is_below_it_is_shown_with_that(
+    said: str, controlled: bool, together: bool
+) -> None:
     """``said``: what the cliques say, all of whose pods are Ready; the Services above them say that none is."""
     sim = settled()
     status: dict[str, Any] = {"verb": "patch", "subresource": "status", "namespace": "t"}
     for number in range(3):
         made(sim, f"s-{number}", 190)
-        clique(sim, f"c-{number}", 200, owner=f"uid-s-{number}")
+        clique(sim, f"c-{number}", 200, owner=f"uid-s-{number}", controlled=controlled)
         pod: dict[str, Any] = {"namespace": "t", "watch": sim.watch_ids[PODS], "owner": f"uid-c-{number}"}
         ready: dict[str, Any] = {"name": f"q-{number}", "uid": f"uid-q-{number}", "fields": {READY: "True"}}
         sim.add(rec.ObjectSeen(at=sim.at(300), change="added", **ready, **pod))
@@ -223,6 +225,7 @@ def test_an_owner_that_is_wrong_by_what_is_below_it_is_shown_with_that(said: str
     every = [one for one in analyse(sim.records()).findings if one.id == "stale-status"]
     (services,) = [one for group in every for one in group.all if " services " in one.text]
     assert any(services in group.explains for group in every) == together
+    assert ("controller: true" in services.text) != controlled
 
 
 @pytest.mark.parametrize(
