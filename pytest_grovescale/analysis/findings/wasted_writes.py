@@ -25,6 +25,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ... import durations
+from ...recording.conditions import is_builtin
 from ...recording.records import Difference, DifferenceKind
 from ..result import Finding
 from .evidence import Life, Sent, shown
@@ -166,11 +167,15 @@ def _without_effect(seen: Observed) -> Iterator[Finding]:
         if len(kinds) == 1
         else f"writes of the operator, {', '.join(kind.text for kind in kinds)},"
     )
+    # An update of an object leaves its status as it is where that has a part of its own.
+    all_updates = first.what.total() == first.total and all(one.startswith("update ") for one in first.what)
+    drops = all_updates and not is_builtin(first.resource) and first.resource not in seen.with_status
+    why = ", and none was to its status: an update of the object itself does not take a status" if drops else ""
     yield Found(
         id=ID,
-        severity="waste",
+        severity="defect" if drops else "waste",
         about=About(aspect=Aspect.ACTION, requests=[one for kind in kinds for one in kind.sent]),
-        text=f"{writes} changed nothing (mostly {what.most_common(1)[0][0]})",
+        text=f"{writes} changed nothing (mostly {what.most_common(1)[0][0]}){why}",
         evidence=tuple(kind.example for kind in kinds[:_SHOWN]),
         check="api_requests(phase=…, max=…)",
     )

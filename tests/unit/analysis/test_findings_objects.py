@@ -538,6 +538,24 @@ def test_rights_that_are_asked_for_at_each_turn() -> None:
     assert ids(sim) == {"housekeeping"}
 
 
+@pytest.mark.parametrize(
+    ("verb", "to_status", "said"), [("update", 0, True), ("patch", 0, False), ("update", 1, False)]
+)
+def test_updates_that_drop_the_status(verb: str, to_status: int, said: bool) -> None:
+    sim = settled()
+    for number in range(4):
+        clique(sim, f"c-{number}", 200)
+        for at in (300, 400, 500):
+            part = "status" if number < to_status and at == 300 else ""
+            sim.request(
+                at, verb=verb, resource="cliques", group="a.io", namespace="t", name=f"c-{number}", subresource=part
+            )
+    gone(sim)
+    (one,) = [one for one in found(sim) if one.id == "wasted-writes" and "changed nothing" in one.text]
+    assert ("does not take a status" in one.text) is said
+    assert one.severity == ("defect" if said else "waste")
+
+
 def test_an_event_for_each_reconcile() -> None:
     sim = settled()
     poll(sim, 200, 5000, 80, verb="create", resource="events", namespace="t", code=201)
