@@ -75,7 +75,8 @@ def _lost(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Caus
         quiet_s = (window.end - last.completed) / 1e9
         again = quiet_s < LEAST_STALL_S
         of = shown(last.object) if len(found) == 1 else f"for {len(found):,} objects, {shown(last.object)} for instance"
-        maker = f", made by {by}" if code == HTTPStatus.CONFLICT and (by := _maker(seen, last)) else ""
+        exists = code == HTTPStatus.CONFLICT and last.verb == "create"
+        maker = f", made by {by}," if exists and (by := _maker(seen, last)) else ""
         # What the test injects, `fault_recovery` judges. After a conflict there may be nothing left to write, and what
         # exists already may be as it should be; a few tries that nothing mends, or none after a failure, are no matter
         # of taste.

@@ -81,6 +81,15 @@ def test_a_request_that_was_refused(parts: dict[str, Any], times: int, severity:
     assert any("said" in line for line in one.evidence) == ("message" in parts)
 
 
+@pytest.mark.parametrize(("verb", "words"), [("create", "made by kwok"), ("update", "(a conflict) 6 times")])
+def test_who_made_it_is_said_of_what_cannot_be_made_again(verb: str, words: str) -> None:
+    def by_another(sim: Simulation) -> None:
+        sim.request(300, **{**SERVICE, "user": "kwok"}, code=201)
+
+    one = stall(by_another, refused(6, code=409, verb=verb))
+    assert words in one.text
+
+
 @pytest.mark.parametrize("how", ["again", "own", "gone"])
 def test_a_refusal_that_is_no_cause(how: str) -> None:
     def mended(sim: Simulation) -> None:
