@@ -172,12 +172,11 @@ def of_phases(phases: Sequence[PhaseResult], *, limit: float = OTHERS_LIMIT) -> 
 
 def _sentence(phases: Sequence[tuple[str, Contention]], limit: float) -> str:
     causes = []
-    if by_others := [(phase, one) for phase, one in phases if (one.others_share or 0.0) > limit]:
-        worst = sorted(by_others, key=lambda each: each[1].others_share or 0.0, reverse=True)
-        named = by_others if len(by_others) <= _FEW else worst[:1]
-        rest = len(by_others) - len(named)
-        more = f", and less during {rest} more phases" if rest else ""
-        causes.append(f"other programs used {', '.join(_taken(one, phase) for phase, one in named)}{more}")
+    taken = [(phase, one) for phase, one in phases if (one.others_share or 0.0) > limit]
+    if by_others := [each for each in taken if not _is_of_host(each[1])]:
+        causes.append(f"other programs used {_of_worst(by_others)}")
+    if by_host := [each for each in taken if _is_of_host(each[1])]:
+        causes.append(f"the machine's host took {_of_worst(by_host)}")
     if throttled := [(phase, one) for phase, one in phases if (one.throttled_share or 0.0) > limit]:
         quota = min(one.quota_cores or 0.0 for _, one in throttled)
         stopped = ", ".join(f"{one.throttled_s or 0.0:.1f} s during {phase}" for phase, one in throttled)
@@ -189,9 +188,25 @@ def _sentence(phases: Sequence[tuple[str, Contention]], limit: float) -> str:
     return f"{text[:1].upper()}{text[1:]}: CPU and wall times are inflated.{waited}"
 
 
+def _is_of_host(contention: Contention) -> bool:
+    """Return whether the hypervisor alone took cores from the run."""
+    return (contention.others_cores or 0.0) < _SHOWN_CORES <= (contention.steal_cores or 0.0)
+
+
+def _of_worst(phases: Sequence[tuple[str, Contention]]) -> str:
+    """Return the cores that were taken in each of a few phases; of more in the worst, and how many others there are."""
+    worst = sorted(phases, key=lambda each: each[1].others_share or 0.0, reverse=True)
+    named = phases if len(phases) <= _FEW else worst[:1]
+    rest = len(phases) - len(named)
+    more = f", and less during {rest} more phases" if rest else ""
+    return ", ".join(_taken(one, phase) for phase, one in named) + more
+
+
 def _taken(contention: Contention, phase: str) -> str:
-    """Return the cores that other programs used in a phase: ``1.2 of 2 cores during deploy (steal 0.1)``."""
+    """Return the cores that others used in a phase: ``1.2 of 2 cores during deploy (steal 0.1)``."""
     steal = contention.steal_cores or 0.0
+    if _is_of_host(contention):
+        return f"{steal:.1f} of {contention.cores} cores during {phase} (steal)"
     stolen = f" (steal {steal:.1f})" if steal >= _SHOWN_CORES else ""
     return f"{contention.others_cores or 0.0:.1f} of {contention.cores} cores during {phase}{stolen}"
 

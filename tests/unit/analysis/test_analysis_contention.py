@@ -105,7 +105,7 @@ def test_a_wait_for_a_quiet_machine_is_said() -> None:
 
 def test_steal_counts_without_any_other_program() -> None:
     found = Contention(cores=2, others_cores=0.0, steal_cores=0.8, others_share=0.4)
-    assert sentence(found, "deploy").startswith("Other programs used 0.0 of 2 cores during deploy (steal 0.8)")
+    assert sentence(found, "deploy").startswith("The machine's host took 0.8 ")
     assert not sentence(Contention(cores=2, others_cores=0.21, steal_cores=0.04, others_share=0.125), "d").count(
         "steal"
     )
