@@ -20,7 +20,7 @@ from ..checks_table import by_verdict, left_to_sweep, sums
 from ..findings_table import in_words, main_findings
 from ..format import seconds
 from ..run_report import how_far
-from ..summary import disruptions, incident, inflation, reservation, standing, uncertain
+from ..summary import disruptions, incident, inflation, reservation, standing, uncertain, unwaited
 
 Tone = Literal["good", "bad", "warn", "plain"]
 
@@ -59,7 +59,7 @@ def answer(test: TestResult) -> tuple[Line, ...]:
     broke = (Line("warn", text) for text in disruptions(test))
     found = (Line(TONES[one.severity], in_words(one)) for one in main_findings(test))
     measured = (*broke, *_outcome(test), *_not_passed(test), *found, *_doubts(test))
-    inflated = (Line("warn", text) for text in inflation(test))
+    inflated = (Line("warn", text) for text in [*unwaited(test), *inflation(test)])
     return (*measured, *inflated, *_bottlenecks(test), *_passed(test), *_reservations(test))
 
 

@@ -16,6 +16,7 @@ from pytest_grovescale.analysis.result import CheckResult, Result, TestResult, T
 from pytest_grovescale.recording.records import Closed, TestEnded
 from pytest_grovescale.report import result_file, run_report, summary
 from pytest_grovescale.report.html.page import render_run
+from pytest_grovescale.report.html.tiles import answer
 from tests.unit.analysis.simulated import Simulation
 
 from .sample import DEPLOY, MACHINE, PASSED
@@ -224,5 +225,6 @@ def test_a_phase_that_waited_for_what_was_there_before_says_so(changes: dict[str
         (msgspec.structs.replace(lost, api=(deleted,), triggers=1), False),
         (msgspec.structs.replace(lost, api=(msgspec.structs.replace(deleted, identity="operator"),)), False),
     ):
-        said = summary.caveats(msgspec.structs.replace(PASSED, phases=(phase,)))
-        assert any(one.startswith("lost: back ") for one in said) is expected
+        test = msgspec.structs.replace(PASSED, phases=(phase,))
+        for said in (summary.caveats(test), [line.text for line in answer(test)]):
+            assert any(one.startswith("lost: back ") for one in said) is expected
