@@ -190,7 +190,8 @@ def _growing(seen: Observed, life: Life, times: list[tuple[int, int]]) -> Iterat
             for path in event.difference.paths:
                 grown[path].append((event.at, event.difference.grown))
     for path, changes in grown.items():
-        if len(changes) < _CHANGES:
+        of_others = path.startswith("status") and life.resource not in seen.status_written
+        if len(changes) < _CHANGES or of_others:
             continue
         # What else changed with it may have become shorter.
         larger = [number for _, number in changes if number > 0]

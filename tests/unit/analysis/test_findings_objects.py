@@ -1135,6 +1135,16 @@ def test_an_object_that_grows_in_phase_after_phase(phases: int, smaller: int, wr
     assert bool(growing) is wrong
 
 
+def test_a_status_that_others_write_is_not_the_operators_to_bound() -> None:
+    sim = settled()
+    clique(sim, "c", 200, owner="uid-other")
+    for ms in (400, DEPLOYED + 100, DEPLOYED + 200):
+        written(sim, "c", ms, "content", user="kube-controller-manager", paths=["status.terminating"], grown=21)
+        sim.request(ms, verb="patch", resource="cliques", group="a.io", namespace="t", name="c")
+    gone(sim)
+    assert "growing-objects" not in ids(sim)
+
+
 def test_an_object_between_two_states_does_not_grow() -> None:
     """A time that changes with seconds only: with the longer state, by chance."""
     sim = settled()
