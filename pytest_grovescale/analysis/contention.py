@@ -195,8 +195,7 @@ def _is_of_host(contention: Contention) -> bool:
 
 def _of_worst(phases: Sequence[tuple[str, Contention]]) -> str:
     """Return the cores that were taken in each of a few phases; of more in the worst, and how many others there are."""
-    worst = sorted(phases, key=lambda each: each[1].others_share or 0.0, reverse=True)
-    named = phases if len(phases) <= _FEW else worst[:1]
+    named = phases if len(phases) <= _FEW else [max(phases, key=lambda each: each[1].others_share or 0.0)]
     rest = len(phases) - len(named)
     more = f", and less during {rest} more phases" if rest else ""
     return ", ".join(_taken(one, phase) for phase, one in named) + more

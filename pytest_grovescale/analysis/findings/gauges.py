@@ -61,6 +61,9 @@ _PLAIN = frozenset(
 _OTHER = re.compile(r"max|peak|limit|capacity|seconds|timestamp|bytes|ratio|info|desired|version|generation")
 """Parts of names of gauges that need not follow a number of objects."""
 
+_OF_OTHERS = (*LIBRARIES, *FRAMEWORKS)
+"""Prefixes of what the program does not set itself."""
+
 _UNDER_WAY = re.compile(r"in_?(progress|flight)|ongoing|being_[a-z]+ed|(active|busy)_(workers?|reconcil\w+)")
 """Parts of names of gauges of work that is not yet done."""
 
@@ -167,7 +170,7 @@ def _own_gauges(target: TargetHistory) -> dict[str, list[str]]:
     for series in target.series:
         name = family_of(parse(series).name, target.families)
         family = target.families.get(name)
-        if family is not None and family.type == "gauge" and not name.startswith((*LIBRARIES, *FRAMEWORKS)):
+        if family is not None and family.type == "gauge" and not name.startswith(_OF_OTHERS):
             found.setdefault(name, []).append(series)
     return found
 
@@ -218,7 +221,7 @@ def _sum_at(target: TargetHistory, series: Sequence[str], rests: Sequence[int]) 
 
 def _common_prefix(target: TargetHistory) -> list[str]:
     """Return the words that the names of all own families begin with; empty for fewer than three families."""
-    own = [name.split("_") for name in target.families if not name.startswith((*LIBRARIES, *FRAMEWORKS))]
+    own = [name.split("_") for name in target.families if not name.startswith(_OF_OTHERS)]
     if len(own) < _LEAST:
         return []
     return [words[0] for words in takewhile(lambda words: len(set(words)) == 1, zip(*own, strict=False))]

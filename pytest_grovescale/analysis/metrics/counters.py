@@ -142,6 +142,7 @@ def _process_starts(target: TargetHistory) -> Iterator[int]:
     """Yield the scrapes of another process than the one before: by its start time where it is served, else its end."""
     if not target.changes(PROCESS_START):
         yield from (scrape for scrape in target.process_changes if scrape < len(target.moments))
+        return
     last: float | None = None
     for scrape, value in enumerate(target.values(PROCESS_START)):
         if value is not None:

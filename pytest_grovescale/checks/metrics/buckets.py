@@ -122,10 +122,6 @@ class HistogramBuckets(TargetCheck, tag="histogram_buckets", frozen=True, kw_onl
         return outcome
 
 
-_NOISE = 16
-"""Characters of a bound from which on it is a sum of fractions, as 0.30000000000000004."""
-
-
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """A histogram's buckets, over all its label sets."""
 

@@ -153,7 +153,7 @@ def numbers_words(text: str) -> bool:
 def says_now(text: str) -> bool:
     """Return whether a help text says that what is measured goes up and down."""
     text = text[:_LONGEST]
-    return any(one is not None for one in (_NOW.match(text), _JUST_NOW.search(text), _WINDOW.search(text)))
+    return bool(_NOW.match(text) or _JUST_NOW.search(text) or _WINDOW.search(text))
 
 
 def says_so_far(text: str, name: str) -> bool:
