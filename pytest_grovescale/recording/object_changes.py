@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -33,7 +33,7 @@ _BUDGET = 32 << 20
 """Bytes of objects that one watch keeps; further objects are not compared."""
 
 _HISTORY = 64
-"""Paths of one object whose value before the last is kept."""
+"""Places of one object whose value before the last is kept."""
 
 _STEPS_S = (86_400, 3_600, 60)
 _FRESH_S = 3.0
@@ -63,6 +63,8 @@ _COUNTER_NAME = re.compile(
     r"attempt|retr(y|ies)|tries|syncs?$|reconcil|heartbeat|sequence|iteration|observations|resync", re.IGNORECASE
 )
 _ENUM = frozenset({"phase", "state"})
+_CONDITIONS, _MOVED = "status.conditions[", "].lastTransitionTime"
+_POSITION = re.compile(r"\[\d+\]")
 
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -97,7 +99,7 @@ class Known(msgspec.Struct, gc=False):
     generation: int
     numbers: dict[str, str | int]
     before: dict[str, Any]
-    """Path → its value before the last change of it."""
+    """Place → its value before the last change of it."""
     looks: int = 0
     """How many of its versions were searched for credentials."""
 
@@ -232,28 +234,52 @@ def _difference(
             changes.append((name, "content", _digest(old or b""), _digest(new or b"")))
         else:
             changes += _changes_of_part(name, old, new)
-    back = []
-    for path, _, old, new in changes:
-        if path in known.before and known.before[path] == new and not isinstance(new, dict | list):
-            back.append(path)
-        if path in known.before or len(known.before) < _HISTORY:
-            known.before[path] = old
-    paths = list(dict.fromkeys(path for path, _, _, _ in changes))
+    back = _back(known.before, changes)
+    paths = list(dict.fromkeys(_path(place) for place, _, _, _ in changes))
     kinds = {kind for _, kind, _, _ in changes}
     # An object's first status appears as a whole.
-    of_status = ((path, new) for path, _, _, new in changes if path == "status" or path.startswith("status."))
+    of_status = (
+        (_path(place), new) for place, _, _, new in changes if place == "status" or place.startswith("status.")
+    )
     coarse = dict(one for path, new in of_status for one in _coarse(path, new, wall_s))
     difference = Difference(
         kind=_kind(kinds, generation=generation != known.generation),
         paths=paths[:_PATHS],
-        back=list(dict.fromkeys(back))[:_PATHS],
+        back=back[:_PATHS],
+        moved=_moved({place for place, _, old, _ in changes if old is not None}),
         grown=size - known.size,
     )
     return difference, coarse
 
 
 _Change = tuple[str, DifferenceKind, Any, Any]
-"""Path, kind, and both values."""
+"""Place, kind, and both values. A place is a path with the positions in lists: ``status.conditions[1].message``."""
+
+
+def _path(place: str) -> str:
+    return _POSITION.sub("[]", place) if "[" in place else place
+
+
+def _back(before: dict[str, Any], changes: Sequence[_Change]) -> list[str]:
+    """Return the paths that have the value again that they had before the last change, and note those of this one.
+
+    What an element of a list had that is now in another place has moved, as all do behind one that was taken out.
+    """
+    back: list[str] = []
+    for place, _, old, new in changes:
+        if place in before and before[place] == new and not isinstance(new, dict | list):
+            path = _path(place)
+            if path is place or not any(one == new and _path(other) == path for other, _, one, _ in changes):
+                back.append(path)
+        if place in before or len(before) < _HISTORY:
+            before[place] = old
+    return list(dict.fromkeys(back))
+
+
+def _moved(places: Set[str]) -> int:
+    """Return the number of conditions whose time of transition changed, and neither status nor type."""
+    moved = [place.removesuffix(_MOVED) for place in places if place.startswith(_CONDITIONS) and place.endswith(_MOVED)]
+    return sum(places.isdisjoint((f"{one}].status", f"{one}].type")) for one in moved)
 
 
 def _kind(kinds: set[DifferenceKind], *, generation: bool) -> DifferenceKind:
@@ -274,23 +300,23 @@ def _changes_of_part(name: str, old: bytes | None, new: bytes | None) -> Iterato
             yield from _changes(f"{name}.{key}", msgspec.json.decode(before), msgspec.json.decode(now))
 
 
-def _changes(path: str, old: Any, new: Any) -> Iterator[_Change]:
-    """Yield the leaves that differ; elements of a list have the path of the list and ``[]``."""
+def _changes(place: str, old: Any, new: Any) -> Iterator[_Change]:
+    """Yield the leaves that differ, each by its place."""
     if old == new and type(old) is type(new):
         return
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
-            yield from _changes(f"{path}.{key}", old.get(key), new.get(key))
+            yield from _changes(f"{place}.{key}", old.get(key), new.get(key))
     elif isinstance(old, list) and isinstance(new, list):
         if len(old) == len(new) and _same_elements(old, new):
-            yield path, "order", None, None
+            yield place, "order", None, None
         elif len(old) == len(new):
-            for one, other in zip(old, new, strict=True):
-                yield from _changes(f"{path}[]", one, other)
+            for position, (one, other) in enumerate(zip(old, new, strict=True)):
+                yield from _changes(f"{place}[{position}]", one, other)
         else:
-            yield path, "content", None, None
+            yield place, "content", None, None
     else:
-        yield path, _leaf(path, old, new), old, new
+        yield place, _leaf(place, old, new), old, new
 
 
 def _same_elements(old: list[Any], new: list[Any]) -> bool:
@@ -298,8 +324,8 @@ def _same_elements(old: list[Any], new: list[Any]) -> bool:
     return sorted(map(encode, old)) == sorted(map(encode, new))
 
 
-def _leaf(path: str, old: Any, new: Any) -> DifferenceKind:
-    name = path.rpartition(".")[2].removesuffix("[]")
+def _leaf(place: str, old: Any, new: Any) -> DifferenceKind:
+    name = _POSITION.sub("", place.rpartition(".")[2])
     if isinstance(old, str) and isinstance(new, str):
         if _TIME.search(old) and _TIME.sub("", old) == _TIME.sub("", new):
             return "time"

@@ -184,6 +184,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields that differ, at most eight; elements of a list have one path: ``status.conditions[].message``."""
     back: list[str] = []
     """Of these, those that have the value again that they had before the last change."""
+    moved: int = 0
+    """Conditions of the status whose ``lastTransitionTime`` is another one, and whose status is not."""
     grown: int = 0
     """Bytes of JSON by which the compared parts became larger; below zero: smaller."""
 

@@ -83,13 +83,17 @@ class SetReader:
         self._sets = caches.sets.store
         self._counts = counts
         self._encoded: dict[str, tuple[str, bytes]] = {}
+        self._sets.on_change(self._forget)
+
+    def _forget(self, old: PodCliqueSet | None, new: PodCliqueSet | None) -> None:
+        if old is not None and new is None:
+            self._encoded.pop(old.key, None)
 
     def get(self, key: str) -> PodCliqueSet | None:
         """Return a copy that the caller may change."""
         self._counts.podcliqueset_reads += 1
         cached = self._sets.get(key)
         if cached is None:
-            self._encoded.pop(key, None)
             return None
         version, encoded = self._encoded.get(key, ("", b""))
         if version != cached.metadata.resource_version:

@@ -263,6 +263,7 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
     changed = {(one.resource, one.object) for one in seen.by_harness(seen.begin, seen.end) if one.verb != "create"}
     for resource in sorted({resource for resource, _ in changed} & set(seen.lives)):
         for owner in (life for life in seen.lives[resource] if life.key in changed):
+            rollouts = [one.at for one in owner.events[1:] if changed_paths(one, "spec") and only_number(one) is None]
             for event in owner.events:
                 if (number := only_number(event)) is None:
                     continue
@@ -280,26 +281,26 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                     each, rest = divmod(len(those), before)
                     surplus = sum(one.ended_at is None for one in left) - max(0, before - after) * each
                     # A rollout that was going on goes on; children that were made with their owner are none.
-                    rolling = any(event.at - _BEFORE_NS < at < event.at for at in _spec_changes(owner))
+                    rolling = any(event.at - _BEFORE_NS < at < event.at for at in rollouts)
                     moved = any(_moved(one, event.at, rolling) for one in seen.below(owner) if one.resource == kind)
                     if not rest and not moved:
                         replaced[resource, path, before, after, kind].append((max(0, surplus), len(those)))
-    for (resource, path, before, after, kind), counts in replaced.items():
-        total, there_were = (sum(column) for column in zip(*counts, strict=True))
-        if total >= max(_LEAST, there_were / _LEAST):
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=About(aspect=Aspect.ACTION),
-                text=f"a change of {path} from {before:,} to {after:,} in {len(counts):,} {resource} had {total:,} of"
-                f" {there_were:,} {kind} replaced that could have stayed",
-                check=f'api_requests(phase=…, verb="delete", resource="{kind}", max=…)',
-            )
-
-
-def _spec_changes(owner: Life) -> list[int]:
-    """Return when the spec of an object changed, its creation left out."""
-    return [event.at for event in owner.events[1:] if changed_paths(event, "spec")]
+    sums = {change: [sum(column) for column in zip(*counts, strict=True)] for change, counts in replaced.items()}
+    found = {change: those for change, those in sums.items() if those[0] >= max(_LEAST, those[1] / _LEAST)}
+    for change, (total, there_were) in found.items():
+        resource, path, before, after, kind = change
+        # Pods go with the object that they belong to.
+        above = {of.resource for one in seen.lives[kind] if (of := seen.known.get(one.owner or "")) is not None}
+        if any((resource, path, before, after, other) in found for other in above):
+            continue
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(aspect=Aspect.ACTION),
+            text=f"a change of {path} from {before:,} to {after:,} in {len(replaced[change]):,} {resource} had"
+            f" {total:,} of {there_were:,} {kind} replaced that could have stayed",
+            check=f'api_requests(phase=…, verb="delete", resource="{kind}", max=…)',
+        )
 
 
 def _moved(life: Life, at: int, rolling: bool) -> bool:

@@ -10,9 +10,10 @@ No false alarm: only kinds whose status the operator itself writes, while they a
 returns counts where neither the object's generation nor anything else of its metadata changed since it had it before,
 nor the spec of anything below it, no pod there ceased to be Ready or went, only the operator wrote it, and the test no
 object of another kind, but those that came with it; on three objects and a tenth of the kind, or three times on one. A
-time of transition counts in changes of no condition's status or type, five of them on three objects. A message counts
-where it changed three times, alone, after triggers and touches that change nothing, or in idle windows. A condition
-that never comes is a note, of all of the test's own objects of a kind, in a test whose phases pass without it.
+time of transition counts where its condition has the status that it had, in five changes on three objects. A message
+counts where it changed three times, alone, after triggers and touches that change nothing, or in idle windows. A
+condition that never comes is a note, of all of the test's own objects of a kind, in a test whose phases pass without
+it.
 """
 
 from __future__ import annotations
@@ -40,13 +41,10 @@ _WANTED = frozenset(
 """Conditions that are True of an object that is as it should be."""
 _MESSAGE = f"{_LIST}[].message"
 _MOVED = f"{_LIST}[].lastTransitionTime"
-_TRANSITION = frozenset({_LIST, f"{_LIST}[]", f"{_LIST}[].status", f"{_LIST}[].type", "status"})
 _FOLLOWS_NS = 500_000_000
 """Time within which an operator takes in what it itself wrote of another object, ns."""
 _STARTS_NS = 10_000_000_000
 """Time after a restart that a test asked for in which an operator looks at all of its objects, ns."""
-_PATHS = 8
-"""Paths that a difference has at most: of more, some are not known."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -63,30 +61,30 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 
 def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
-    returns: dict[str, list[tuple[int, str, Life]]] = defaultdict(list)
-    times_of: dict[str, list[int]] = defaultdict(list)
+    returns: dict[str, dict[Life, list[tuple[int, str]]]] = defaultdict(dict)
     for life in lives:
         for path, values in _returned(seen, life).items():
-            returns[path].append((len(values), " → ".join(value for _, value in values[:_OBJECTS]), life))
-            times_of[path] += [at for at, _ in values]
+            returns[path][life] = values
     enough = {
         path: found
         for path, found in returns.items()
-        if len(found) >= max(_OBJECTS, _SHARE * len(lives)) or max(times for times, _, _ in found) >= _ON_ONE
+        if len(found) >= max(_OBJECTS, _SHARE * len(lives)) or max(map(len, found.values())) >= _ON_ONE
     }
     if not enough:
         return
-    path, found = max(enough.items(), key=lambda one: (sum(times for times, _, _ in one[1]), one[0]))
-    times, back, life = max(found, key=lambda one: one[0])
+    path, found = max(enough.items(), key=lambda one: (sum(map(len, one[1].values())), one[0]))
+    life, values = max(found.items(), key=lambda one: len(one[1]))
     others = sorted(set(enough) - {path})
-    started = all(any(begin <= at <= done + _STARTS_NS for begin, done in seen.restarts) for at in times_of[path])
+    moments = [at for returned in found.values() for at, _ in returned]
+    started = all(any(begin <= at <= done + _STARTS_NS for begin, done in seen.restarts) for at in moments)
     yield Found(
         id=ID,
         severity="defect",
-        about=_of(seen, [life for _, _, life in found], path),
+        about=_of(seen, list(found), path),
         text=f"{path} of {number_of(len(found), resource)} goes back to a value that it had before"
-        + (f", up to {times:,} times," if times > 1 else "")
-        + f" although nothing else changed{', when the operator starts again' * started}: back to {back}",
+        + (f", up to {len(values):,} times," if len(values) > 1 else "")
+        + f" although nothing else changed{', when the operator starts again' * started}: back to"
+        f" {' → '.join(value for _, value in values[:_OBJECTS])}",
         evidence=(shown(life.object), *([f"so do {', '.join(others[:3])}"] if others else [])),
         check=f"phase.milestone(…, workload.status({path.rpartition('.')[2]}=…))",
     )
@@ -265,9 +263,7 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
         if event.difference is not None
         and seen.begin <= event.at < seen.end
         and event.difference.kind == "content"
-        and _MOVED in event.difference.paths
-        and len(event.difference.paths) < _PATHS
-        and not _TRANSITION.intersection(event.difference.paths)
+        and event.difference.moved
     )
     if len(moved) >= _OBJECTS and moved.total() >= _LEAST:
         those = [life for life in lives if life.name in moved]
@@ -275,8 +271,8 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
             id=ID,
             severity="waste",
             about=About(aspect=Aspect.ACTION, requests=_status_writes(seen, those)),
-            text=f"{_MOVED} of {len(moved):,} {resource} moved {moved.total():,} times although no condition's status"
-            " changed: it is the time of the write, not of a transition",
+            text=f"{_MOVED} of {len(moved):,} {resource} moved {moved.total():,} times although the condition's status"
+            " did not change: it is the time of the write, not of a transition",
             evidence=(f"{moved.most_common(1)[0][0]}: {moved.most_common(1)[0][1]:,} times",),
             check="noop_writes(max=0)",
         )

@@ -31,6 +31,7 @@ ID = "housekeeping"
 _RENEWALS_PER_S = 1.0
 _LONG_ENOUGH_S = 5.0
 _LEAST = 3
+_SHORT_WATCH_S = 10.0
 _LEAST_BOTH = 4
 """Lists with a watch after each, of kinds with two of both, from which on no lost connection explains them."""
 _DURATION = "spec.leaseDurationSeconds"
@@ -237,6 +238,25 @@ def _watches(seen: Observed) -> Iterator[Finding]:
                 + (f"; {together:,} of them are open at the same time" if together >= _LEAST else ""),
             )
             return
+    yield from _short_watches(seen)
+
+
+def _short_watches(seen: Observed) -> Iterator[Finding]:
+    """Yield that watches on several kinds end within seconds in idle windows, in too few of which each shows twice."""
+    windows = [window for window in seen.idle_windows if not seen.was_absent(window.start, window.end)]
+    sent = [one for window in windows for one in seen.within(window) if one.verb == "watch"]
+    seconds = sum(window.seconds for window in windows)
+    opened = Counter(one.resource for one in sent)
+    short = [resource for resource, number in opened.items() if number > 1 and seconds / number < _SHORT_WATCH_S]
+    if len(short) >= _LEAST:
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=[one for one in sent if one.resource in short]),
+            text=f"in {seconds:.1f} s in which nothing changed the operator opened its watches on {len(short):,} kinds"
+            f" {sum(opened[resource] for resource in short):,} times: each ends within seconds, where client-go's"
+            " last five to ten minutes",
+        )
 
 
 def _watched_twice(seen: Observed) -> Iterator[Finding]:

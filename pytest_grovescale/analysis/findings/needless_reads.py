@@ -8,10 +8,12 @@ A watch of all Secrets, ConfigMaps or Events keeps each of a cluster in memory: 
 (https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/cache#Options, `ByObject`).
 
 No false alarm: a list without a limit counts from the third on, of kinds with many objects; informers list once for
-each watch and again after each gap, and some operators read an object directly right before they write it; a few, and
-a small share of the objects, are left alone. Of kinds that are not watched three reads for each object are a note, and
-waste where it is mostly one object. Watches of everyone's objects are a note: they may be what it is for; waste, where
-most of what they brought, 200 objects and more, has nothing to do with the operator's, and it makes or writes the rest.
+each watch and again after each gap, and some operators read an object directly right before they write it; a few, and a
+small share of the objects, are left alone. Twenty objects that are looked up and are not there, half of those that it
+makes of their kinds, are more than a look where a cache may lag. Of kinds that are not watched three reads for each
+object are a note, and waste where it is mostly one object. Watches of everyone's objects are a note: they may be what
+it is for; waste, where most of what they brought, 200 objects and more, has nothing to do with the operator's, and it
+makes or writes the rest.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ _LEAST_WHOLE = 3
 _MANY = 20
 _LEAST_GETS = 20
 _PER_OBJECT = 0.3
+_NOT_FOUND = 404
+_SHOWN = 3
 _READS_OF_EACH = 3
 """Reads of a kind that is not watched for each object from which on they are repeated."""
 
@@ -81,6 +85,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         elif resource not in seen.watched_by_operator and number >= max(_LEAST_GETS, _READS_OF_EACH * seen.objects):
             yield _not_watched(seen, resource, [one for one in reads if one.verb == "get" and one.resource == resource])
     if seen.operator:
+        yield from _before_making(seen, [one for one in reads if one.code == _NOT_FOUND])
         yield from _of_everyone(seen)
 
 
@@ -93,6 +98,23 @@ def _not_watched(seen: Observed, resource: str, gets: list[Sent]) -> Finding:
         return _finding(seen, "get", resource, did)
     did = f"read {len(objects):,} {resource} {len(gets):,} times one by one: a watch shows it each change"
     return _finding(seen, "get", resource, did, "note")
+
+
+def _before_making(seen: Observed, absent: list[Sent]) -> Iterator[Finding]:
+    """Yield that objects are looked up at the API server before they are made, of kinds that the operator watches."""
+    asked = {(one.resource, one.object) for one in absent if one.resource in seen.watched_by_operator}
+    made = {key for key in seen.creations if key[0] in {resource for resource, _ in asked}}
+    before = asked & made
+    if len(before) >= max(_LEAST_GETS, _MOSTLY * len(made)):
+        kinds = [resource for resource, _ in Counter(resource for resource, _ in before).most_common()]
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=seen.own_of([f"get {resource}" for resource in kinds])),
+            text=f"the operator asked the API server for {len(before):,} {', '.join(kinds[:_SHOWN])} right before it"
+            " made them: its watches say that they are not there, and a create of what is there is answered 409",
+            check='api_requests(phase=…, verb="get", max=0)',
+        )
 
 
 def _of_everyone(seen: Observed) -> Iterator[Finding]:

@@ -37,6 +37,8 @@ SERIAL = 0.9
 _PAUSE_S = 0.05
 _GAPS = 10
 """Shortest pause on a quiet machine, s, and how many between two kinds of steps are compared."""
+_GATHERED_S = 0.15
+"""Time after an event within which an operator may wait for more of them, to see to all at once, s."""
 
 _UNDER_WAY = 0.5
 """Requests under way on average, as a share of the most at once, up to which there are workers that could go on."""
@@ -77,6 +79,10 @@ class _Pause(NamedTuple):
         """Return the part of it after the last of these moments."""
         last = bisect_right(news, self.before.start)
         return self._replace(start=max(self.start, news[last - 1])) if last else self
+
+    def gathers(self, whole: _Pause) -> bool:
+        """Return whether this, the part after an event, is as short as a wait for further events."""
+        return self.start > whole.start and self.seconds <= _GATHERED_S
 
 
 Steps = Mapping[str, Sequence[Step]]
@@ -158,7 +164,7 @@ def paced(seen: Observed, span: Span, steps: Steps) -> Iterator[tuple[float, Fin
         if _are_pauses(seen, span, those):
             for owner in {one.owner for one in those} - news.keys():
                 news[owner] = _news(seen, owner)
-            since = [one.after(news[one.owner]) for one in those]
+            since = [later for one in those if not (later := one.after(news[one.owner])).gathers(one)]
             if _are_pauses(seen, span, since):
                 found[pair] = since
     if not found:

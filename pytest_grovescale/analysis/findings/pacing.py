@@ -12,9 +12,10 @@ distances have to be near the median, and the share of the time in which the ope
 has to leave a pause of them. Beside other programs that keep it or the API server from the cores, only a tenth of a
 second and more counts, and three times what threads of both waited for a core, for each request. What waits for the
 object before to become Ready (an ordered start), for any change by others, and ordinals from the last to the first, are
-by design; of deletions for an owner only its own count, while it goes. Answers are slow where each takes a tenth of a
-second, and five times as long as those of other kinds, of requests that stood alone, three of them: in a burst, writes
-that need more work wait longer. A rate limit that the client's own metrics show is named by `workers`.
+by design, and so is an update in steps, each of which deletes an object and makes another: that is a note; of deletions
+for an owner only its own count, while it goes. Answers are slow where each takes a tenth of a second, and five times as
+long as those of other kinds, of requests that stood alone, three of them: in a burst, writes that need more work wait
+longer. A rate limit that the client's own metrics show is named by `workers`.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ _WORKING = 0.5
 """Share of a core from which on an operator is busy."""
 _SEVERAL = 2.0
 """Workers busy on average from which on one request at a time is none of each worker's own pause."""
+_STEP_NS = 2_000_000_000
+"""Time in which the last step of an update is done, ns."""
 _LATE_S = 0.9
 _LATE_BESIDE_OTHERS_S = 2.0
 """The same on a machine that others slow: the recorder's watch, of the same API server, had shown the children gone."""
@@ -174,9 +177,10 @@ def _written(seen: Observed, span: Span) -> dict[str, list[Sent]]:
 def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
     if seen.rate_limited(span):
         return
+    updates = [order for order in _serial(seen, span, written) if _replaced(order, written)]
     for what, sent in written.items():
         lasts = (sent[-1].completed - sent[0].received) / 1e9
-        if lasts < max(_LEAST_S, _SHARE * span.phase.seconds):
+        if lasts < max(_LEAST_S, _SHARE * span.phase.seconds) or any(_belongs(sent, order) for order in updates):
             continue
         pauses = [(after.received - before.completed) / 1e9 for before, after in pairwise(sent)]
         least, middle = quantiles(pauses, n=10)[0], median(pauses)
@@ -194,6 +198,12 @@ def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Ite
                     evidence=(_evidence(span, least),),
                 ),
             )
+
+
+def _belongs(sent: Sequence[Sent], order: Sequence[Sent]) -> bool:
+    """Return whether most of some requests were sent while objects were replaced one at a time."""
+    start, end = order[0].received, order[-1].completed + _STEP_NS
+    return sum(start <= one.received <= end for one in sent) >= SERIAL * len(sent)
 
 
 def _why_one(span: Span) -> str:
@@ -218,6 +228,28 @@ def _follows(sent: Sequence[Sent], lives: Iterable[Life]) -> bool:
 
 def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
     """Yield a kind whose objects are deleted one after the other, whatever they are for."""
+    for order in _serial(seen, span, written):
+        lasts = (order[-1].completed - order[0].received) / 1e9
+        middle = median((after.received - before.completed) / 1e9 for before, after in pairwise(order))
+        idle = 1 - min(1.0, seen.working(order[0].received, order[-1].completed))
+        if middle * idle >= least_pause_s(seen, span, _PAUSE_S):
+            in_steps = _replaced(order, written)
+            did, when = ("replaced", "made") if in_steps else ("deleted", "gone")
+            yield (
+                lasts,
+                Found(
+                    id=ID,
+                    severity="note" if in_steps else "waste",
+                    about=of_time(span, order),
+                    text=f"in {span.phase.name} the operator {did} {len(order):,} {order[0].resource} one after the"
+                    f" other, each when the one before was {when}: {lasts:.1f} s",
+                    check='phase.milestone("gone", …, max=…)',
+                ),
+            )
+
+
+def _serial(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[list[Sent]]:
+    """Yield the deletions of a kind of which each was sent when the object of the one before was gone."""
     for sent in written.values():
         if sent[0].verb != "delete":
             continue
@@ -230,23 +262,17 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
         gone = {life.object: life.gone_at for life in seen.lives.get(sent[0].resource, ())}
         waits = sum((gone.get(before.object) or 2**63) <= after.received for before, after in pairwise(order))
         lasts = (order[-1].completed - order[0].received) / 1e9
-        long = lasts >= max(_LEAST_S, _SHARE * span.phase.seconds)
-        if waits < SERIAL * (len(order) - 1) or not long:
-            continue
-        middle = median((after.received - before.completed) / 1e9 for before, after in pairwise(order))
-        idle = 1 - min(1.0, seen.working(order[0].received, order[-1].completed))
-        if middle * idle >= least_pause_s(seen, span, _PAUSE_S):
-            yield (
-                lasts,
-                Found(
-                    id=ID,
-                    severity="waste",
-                    about=of_time(span, order),
-                    text=f"in {span.phase.name} the operator deleted {len(order):,} {sent[0].resource} one after the"
-                    f" other, each when the one before was gone: {lasts:.1f} s",
-                    check='phase.milestone("gone", …, max=…)',
-                ),
-            )
+        if waits >= SERIAL * (len(order) - 1) and lasts >= max(_LEAST_S, _SHARE * span.phase.seconds):
+            yield order
+
+
+def _replaced(order: Sequence[Sent], written: Mapping[str, list[Sent]]) -> bool:
+    """Return whether most deletions were followed by a creation of the kind before the next one: an update in steps."""
+    made = [one.received for one in written.get(f"create {order[0].resource}", ())]
+    after = sum(
+        bisect_right(made, before.received) < bisect_right(made, one.received) for before, one in pairwise(order)
+    )
+    return after >= SERIAL * (len(order) - 1)
 
 
 def late(seen: Observed) -> Iterator[Finding]:

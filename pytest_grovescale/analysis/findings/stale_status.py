@@ -25,7 +25,6 @@ and stays so until a second and a half after a new generation was observed while
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections import Counter, defaultdict
@@ -146,14 +145,13 @@ def _about(
         if when is window and above != resource
         if sum(not lives.isdisjoint(seen.below(one.life)) for one in others) >= _MOST * len(others)
     }
-    about = _of_field(seen, resource, _STATUS if is_several or owners else field)
-    keys = {life.key for above in owners for life in seen.lives[above]}
-    return dataclasses.replace(about, objects={*about.objects, *keys})
+    return _of_field(seen, {resource, *owners}, _STATUS if is_several or owners else field)
 
 
-def _of_field(seen: Observed, resource: str, field: str) -> About:
-    """Return what a finding of a field of one kind's objects is about: most of these it mostly is wrong in."""
-    return About(aspect=Aspect.STATE, objects={life.key for life in seen.lives[resource]}, field=field)
+def _of_field(seen: Observed, resources: Collection[str], field: str) -> About:
+    """Return what a finding of a field of some kinds' objects is about: most of these it mostly is wrong in."""
+    objects = {life.key for resource in resources for life in seen.lives[resource]}
+    return About(aspect=Aspect.STATE, objects=objects, field=field)
 
 
 def _unobserved(seen: Observed, known: set[str], changes: Mapping[Life, Sequence[int]]) -> Iterator[Finding]:
@@ -173,7 +171,7 @@ def _unobserved(seen: Observed, known: set[str], changes: Mapping[Life, Sequence
             yield Found(
                 id=ID,
                 severity="defect",
-                about=_of_field(seen, resource, GENERATION[1]),
+                about=_of_field(seen, {resource}, GENERATION[1]),
                 text=f"{GENERATION[1]} of {len(behind):,} {resource} stays behind, although their status was written"
                 f" seconds after the generation: {behind[0]}",
                 evidence=tuple(behind[1:_SHOWN]),
@@ -449,7 +447,7 @@ def _ahead(seen: Observed) -> Iterator[Finding]:
             yield Found(
                 id=ID,
                 severity="defect",
-                about=_of_field(seen, resource, path),
+                about=_of_field(seen, {resource}, path),
                 text=f"{path} said that {number_of(len(found), resource)} {form(len(found), 'is', 'are')} ready before"
                 f" the first of {form(len(found), 'its', 'their')} pods was Ready,"
                 f" {seconds:.2g} s before (median)",

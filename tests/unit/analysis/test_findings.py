@@ -558,6 +558,16 @@ def test_watches_that_are_opened_again() -> None:
     assert ids(sim) == {"housekeeping"}
 
 
+@pytest.mark.parametrize(
+    ("kinds", "every", "wrong"), [(4, 5000, True), (2, 5000, False), (4, 12000, False), (4, 60000, False)]
+)
+def test_watches_on_several_kinds_that_end_within_seconds(kinds: int, every: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(kinds):
+        poll(sim, 100, DELETED, every, verb="watch", resource=f"kind-{number}", stage="ResponseStarted")
+    assert ("housekeeping" in ids(sim)) == wrong
+
+
 def test_an_endpoint_that_never_answers() -> None:
     sim = Simulation()
     sim.watch(PODS, 1)

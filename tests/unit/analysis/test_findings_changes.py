@@ -40,10 +40,10 @@ def applied(sim: Simulation, name: str, **numbers: str | int) -> None:
     shown(sim, name, 160, "added", owner="", numbers={path.replace("_", "."): value for path, value in numbers.items()})
 
 
-def changed(sim: Simulation, name: str, path: str, **numbers: str | int) -> None:
+def changed(sim: Simulation, name: str, path: str, ms: float = CHANGED, **numbers: str | int) -> None:
     """The harness changes the spec of an object."""
     fields = {one.replace("_", "."): value for one, value in numbers.items()}
-    written(sim, name, CHANGED, "content", user="harness", paths=[path])
+    written(sim, name, ms, "content", user="harness", paths=[path])
     sim.items[-1] = (*sim.items[-1][:2], msgspec.structs.replace(sim.items[-1][2], numbers=fields))
 
 
@@ -293,6 +293,7 @@ def test_kinds_that_are_made_and_not_watched(watches: bool, noted: bool) -> None
         (2, 4, ["spec.size"], 3, 200, False),  # it is not the number of children
         (3, 4, ["spec.size"], 3, CHANGED - 1000, True),  # they had just been made
         (3, 4, ["spec.size"], 3, -(CHANGED - 1000), False),  # they were being replaced anyway
+        (3, 2, ["spec.size"], 3, CHANGED - 999, True),  # they had been made for another number
     ],
 )
 def test_children_replaced_for_a_change_of_their_number(
@@ -307,6 +308,8 @@ def test_children_replaced_for_a_change_of_their_number(
             made(sim, f"{name}-{child}", abs(made_ms), owner=f"uid-{name}")
         if made_ms < 0:
             written(sim, name, -made_ms - 100, "content", user="harness", paths=["spec.image"])
+        if made_ms == CHANGED - 999:
+            changed(sim, name, "spec.size", made_ms - 100, spec_size=before)
         changed(sim, name, paths[0], spec_size=after)
         sim.items[-1] = (
             *sim.items[-1][:2],

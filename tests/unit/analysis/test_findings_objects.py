@@ -300,8 +300,11 @@ def test_a_pause_after_each_child_of_an_owner(pause: int, ordered: bool, wrong: 
     assert ("pacing" in {one.id for one in found(sim)}) == wrong, found(sim)
 
 
-@pytest.mark.parametrize(("order", "wrong"), [(range(30), True), (range(29, -1, -1), False)])
-def test_deletions_one_after_the_other(order: range, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("order", "replaced", "severity"),
+    [(range(30), False, "waste"), (range(29, -1, -1), False, None), (range(30), True, "note")],
+)
+def test_deletions_one_after_the_other(order: range, replaced: bool, severity: str | None) -> None:
     sim = settled()
     idle_cpu(sim)
     for number in range(30):
@@ -317,8 +320,12 @@ def test_deletions_one_after_the_other(order: range, wrong: bool) -> None:
         }
         sim.request(ms, **parts)
         shown(sim, f"c-{number}", ms + 100, "deleted")
-    serial = [one for one in found(sim) if one.id == "pacing" and "one after the other" in one.text]
-    assert bool(serial) == wrong
+        if replaced:
+            clique(sim, f"other-{number}", ms + 105)
+            sim.request(ms + 118, **parts | {"verb": "patch", "name": f"other-{number}"})
+    paced = [one for one in analyse(sim.records()).findings if one.id == "pacing"]
+    serial = [one.severity for one in paced if "one after the other" in one.text]
+    assert serial == [severity] * (severity is not None)
 
 
 @pytest.mark.parametrize(
@@ -554,6 +561,23 @@ def test_updates_that_drop_the_status(verb: str, to_status: int, said: bool) -> 
     (one,) = [one for one in found(sim) if one.id == "wasted-writes" and "changed nothing" in one.text]
     assert ("does not take a status" in one.text) is said
     assert one.severity == ("defect" if said else "waste")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "watched", "wrong"),
+    [(24, 404, True, True), (12, 404, True, False), (24, 404, False, False), (24, 200, True, False)],
+)
+def test_objects_that_are_looked_up_before_they_are_made(number: int, code: int, watched: bool, wrong: bool) -> None:
+    sim = settled(200)
+    of: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
+    if watched:
+        sim.request(10, verb="watch", stage="ResponseStarted", **of)
+    for one in range(24):
+        if one < number:
+            sim.request(200 + 5 * one, verb="get", name=f"c-{one}", code=code, **of)
+        clique(sim, f"c-{one}", 203 + 5 * one)
+    gone(sim)
+    assert any("right before it made" in one.text for one in found(sim)) == wrong
 
 
 def test_an_event_for_each_reconcile() -> None:

@@ -109,6 +109,42 @@ def test_a_field_that_goes_back_to_its_value_before() -> None:
     assert found.back == []
 
 
+@pytest.mark.parametrize(
+    ("names", "back"),
+    [
+        # A pod was taken out before the others, or one added: what is behind it moves, and nothing returns.
+        (["bc", "cd", "ab"], []),
+        (["abc", "0ab"], []),
+        (["acd", "cde", "bce"], []),
+        (["ab", "ax", "ab"], ["spec.members[].name"]),
+    ],
+)
+def test_elements_that_move_in_a_list_are_no_value_that_returns(names: list[str], back: list[str]) -> None:
+    found = facts(*(version(spec={"members": [{"name": name} for name in each]}) for each in names)).difference
+    assert found is not None
+    assert found.back == back
+
+
+def dated(kind: str, status: str, time: str) -> dict[str, Any]:
+    return {"type": kind, "status": status, "lastTransitionTime": f"2026-01-01T00:00:0{time}Z"}
+
+
+@pytest.mark.parametrize(
+    ("new", "moved"),
+    [
+        ([dated("A", "True", "2"), dated("B", "True", "2")], 1),
+        ([dated("A", "False", "2"), dated("B", "True", "1")], 0),
+        ([dated("A", "True", "2"), dated("B", "False", "2")], 2),
+        ([dated("C", "True", "2"), dated("B", "False", "1")], 0),
+    ],
+)
+def test_conditions_whose_time_moves_without_a_transition(new: list[dict[str, Any]], moved: int) -> None:
+    old = [dated("A", "True", "1"), dated("B", "False", "1")]
+    found = facts(status(conditions=old), status(conditions=new)).difference
+    assert found is not None
+    assert found.moved == moved
+
+
 def test_numbers_phases_and_conditions_that_changed() -> None:
     old = version(metadata={"generation": 1}, spec={"replicas": 3}, status={"phase": "New", "ready": 0})
     new = version(
