@@ -45,6 +45,7 @@ _KEY = secrets.token_bytes(32)
 _OPEN = (ANNOTATIONS, "status", "data")
 """Parts that anyone with the right to read objects sees, and in which operators put credentials."""
 
+_VARIABLE = re.compile(rb'\{"name":"(\w+)","value":"([^"\\]{6,256})"')
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _LEAST_SECRET, _LONGEST_TEXT = 6, 4096
 _HARMLESS, _SHORT = 4096, 96
@@ -83,7 +84,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     needs: list[str]
     """Of a first version, what it names and needs; see `object_references`."""
     exposed: list[str]
-    """Changed fields of annotations, status and data that hold what looks like a credential."""
+    """Changed fields of annotations, status and data, and variables of containers, that hold what looks like a
+    credential."""
 
 
 class Known(msgspec.Struct, gc=False):
@@ -171,11 +173,16 @@ class Comparer:
         return Facts(difference, numbers, coarse, needs, self._exposed(known, changed))
 
     def _exposed(self, known: Known, changed: dict[str, bytes]) -> list[str]:
-        if not self._numbers or known.looks >= _LOOKS:
+        if self._secret or known.looks >= _LOOKS:
             return []
+        in_environment = list(_environment(changed.get("spec", b"")))
+        if not self._numbers:
+            known.looks += "spec" in changed
+            return in_environment[:_PATHS]
         open_parts = [name for name in _OPEN if name in changed]
         known.looks += bool(open_parts)
-        return [path for name in open_parts for path in self._with_credentials(name, changed[name])][:_PATHS]
+        found = [path for name in open_parts for path in self._with_credentials(name, changed[name])]
+        return [*in_environment, *found][:_PATHS]
 
     def _with_credentials(self, name: str, part: bytes) -> list[str]:
         """Return the fields of a part with text that is taken out of logs and reports."""
@@ -202,6 +209,17 @@ class Comparer:
         kept = {path: value for path, value in fresh.items() if path in known.numbers or (room := room - 1) >= 0}
         known.numbers |= kept
         return kept
+
+
+def _environment(spec: bytes) -> Iterator[str]:
+    """Yield the variables of containers, of a pod or in a template, whose value is a credential in plain text.
+
+    They are found without decoding: the API server writes an EnvVar's fields in this order.
+    """
+    for found in _VARIABLE.finditer(spec) if b'"env":' in spec else ():
+        name, value = (text.decode(errors="replace") for text in found.groups())
+        if redaction.has_credentials(f"{name}: {value}"):
+            yield f"env[{name}] in spec"
 
 
 def _digest(part: bytes) -> bytes:

@@ -225,7 +225,8 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     """When it was first seen: what it names and needs in its namespace, each as ``configmaps/NAME``; see
     `object_references`. Recordings made before this field do not say it, or only of pods and templates."""
     exposed: list[str] = []
-    """Changed fields of its annotations, status and data with what looks like a credential; never of a Secret."""
+    """Changed fields of its annotations, status and data, and variables of containers, as ``env[NAME] in spec``, with
+    what looks like a credential; never of a Secret."""
     coarse: dict[str, int] = {}
     """Path of a new time in the status that is rounded to a minute, an hour or a day → that length, s."""
 

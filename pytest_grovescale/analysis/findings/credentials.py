@@ -1,12 +1,14 @@
 """Credentials in the operator's log, and in objects that are no Secrets.
 
 A log goes where many can read it: `kubectl logs`, a log store, a bug report. Reports of this program redact what looks
-like a credential; here it is counted, with the lines to look at. ConfigMaps, annotations and statuses are what anyone
-may read who may look at the application; Secrets have rights of their own, and can be encrypted.
+like a credential; here it is counted, with the lines to look at. ConfigMaps, annotations, statuses and the
+variables of containers are what anyone may read who may look at the application; Secrets have rights of their own, and
+can be encrypted
+(https://kubernetes.io/docs/concepts/configuration/secret/#using-secrets-as-environment-variables).
 
 No false alarm: what is redacted has the form of a credential, or stands beside a name such as ``password``; values that
 say that there is none, references and names of objects are known (`redaction`). Of objects only those count that the
-operator made, and statuses that it wrote.
+operator made, and statuses that it wrote; a variable that the test's own objects have was handed on.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ ID = "credentials-logged"
 
 MARK = "credentials-in-log"
 """Label of the harness's mark: its count is that of lines, its detail names the first of them, ``operator.log:12``."""
+_VARIABLE = "env["
+"""Beginning of the path of a container's variable (`object_changes`)."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -35,6 +39,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 evidence=(mark.detail,),
             )
     fields: dict[tuple[str, str], dict[str, Life]] = defaultdict(dict)
+    of_others = (life for lives in seen.lives.values() for life in lives if not life.made_by_operator)
+    exposed = (path for life in of_others for event in life.events for path in event.exposed)
+    given = {path for path in exposed if path.startswith(_VARIABLE)}
     for resource, lives in sorted(seen.lives.items()):
         for life in lives:
             for event in life.events:
@@ -42,7 +49,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
                     of_operator = (
                         resource in seen.status_written if path.startswith("status") else life.made_by_operator
                     )
-                    if of_operator and event.at >= seen.begin:
+                    if of_operator and event.at >= seen.begin and path not in given:
                         fields[resource, path][life.uid] = life
     for (resource, path), found in fields.items():
         yield Finding(

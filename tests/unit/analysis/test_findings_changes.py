@@ -714,6 +714,20 @@ def test_what_others_made_is_not_the_operators_to_delete(asked: bool, wrong: boo
     assert ("rival-writers" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize("handed_on", [True, False])
+def test_a_variable_that_the_tests_own_object_has_is_handed_on(handed_on: bool) -> None:
+    sim = settled()
+    exposed = ["env[DB_PASSWORD] in spec"]
+    applied(sim, "web")
+    sim.items[-1] = (
+        *sim.items[-1][:2],
+        msgspec.structs.replace(sim.items[-1][2], exposed=exposed if handed_on else []),
+    )
+    clique(sim, "web-0", 200, owner="uid-web", exposed=exposed)
+    all_gone(sim)
+    assert ("credentials-logged" in ids(sim)) is not handed_on
+
+
 @pytest.mark.parametrize(("maker", "wrong"), [("operator", True), ("harness", False)])
 def test_credentials_in_what_is_no_secret(maker: str, wrong: bool) -> None:
     sim = settled()

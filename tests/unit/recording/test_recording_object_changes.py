@@ -227,6 +227,10 @@ def test_by_how_much_an_object_grew() -> None:
     assert (changed.difference.grown, changed.difference.paths) == (len(',"b"'), ["status.history"])
 
 
+def with_variable(name: str, **value: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "db", "env": [{"name": name, **value}]}]}}
+
+
 @pytest.mark.parametrize(
     ("resource", "part", "exposed"),
     [
@@ -234,6 +238,14 @@ def test_by_how_much_an_object_grew() -> None:
         ("configmaps", {"data": {"settings": "passwordFile: /etc/keys"}}, []),
         ("cliques.a.io", {"status": {"token": "c2VjcmV0LXRva2VuLXZhbHVl"}}, ["status.token"]),
         ("secrets", {"data": {"password": "aHVudGVyMi1hbmQtbW9yZQ=="}}, []),
+        ("pods", with_variable("DB_PASSWORD", value="hunter2-and-more"), ["env[DB_PASSWORD] in spec"]),
+        ("pods", with_variable("TOKEN_FILE", value="/var/run/token"), []),
+        ("pods", with_variable("DB_PASSWORD", valueFrom={"secretKeyRef": {"name": "db", "key": "password"}}), []),
+        (
+            "deployments.apps",
+            {"spec": {"template": with_variable("DB_PASSWORD", value="hunter2-and-more")}},
+            ["env[DB_PASSWORD] in spec"],
+        ),
     ],
 )
 def test_fields_with_credentials(resource: str, part: dict[str, Any], exposed: list[str]) -> None:
