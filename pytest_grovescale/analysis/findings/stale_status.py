@@ -16,17 +16,19 @@ things with another name only where all pods below the object are Ready, a numbe
 neither that nor a number of its children. A condition or phase counts where no pod below an object that is called ready
 is Ready, or all are of one that is not, as many as a number of its spec. A status is ahead where it was written before
 the first pod below the object became Ready by the API server's own order of writes, so that no delay of a watch can
-matter. It is late where the median of five changes, each the next one after a child's, is over a second for a kind that
-the operator does not watch, and over three for others, on a machine that nothing else slowed down, by an operator that
-does not work through a queue. A new generation that a ready object observed before anything was written below it is a
-note, by the same order, three times; so is a condition, but Available, that came True after the first pods were Ready,
-and stays so until a second and a half after a new generation was observed while all pods of the one before go.
+matter; so was a number of ready pods that is more than had been Ready by then, of three objects. It is late where the
+median of five changes, each the next one after a child's, is over a second for a kind that the operator does not watch,
+and over three for others, on a machine that nothing else slowed down, by an operator that does not work through a
+queue. A new generation that a ready object observed before anything was written below it is a note, by the same order,
+three times; so is a condition, but Available, that came True after the first pods were Ready, and stays so until a
+second and a half after a new generation was observed while all pods of the one before go.
 """
 
 from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -106,6 +108,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     changes = _status_changes(seen)
     yield from _unobserved(seen, {resource for resource, field in found if field == GENERATION[1]}, changes)
     yield from _ahead(seen)
+    yield from _more_than_were(seen)
     yield from of_new_generations(seen)
     yield from _behind(seen, changes)
 
@@ -454,6 +457,31 @@ def _ahead(seen: Observed) -> Iterator[Finding]:
                 evidence=(", ".join(name for _, name in found[:_SHOWN]),),
             )
             break
+
+
+def _more_than_were(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that counted more pods as Ready than had been, by the API server's own order of writes."""
+    for resource in sorted(seen.status_written & set(seen.lives)):
+        found: list[str] = []
+        for life in seen.lives[resource]:
+            became = [pod.ready for pod in seen.children.get(life.uid, ()) if pod.resource == "pods" and pod.ready]
+            if not became or any(event.initial for event in (life.events[0], *became)):
+                continue
+            versions = sorted(int(event.resource_version or 0) for event in became)
+            for event in life.events if versions[0] else ():
+                number = event.numbers.get(_READY_PODS)
+                were = bisect_left(versions, int(event.resource_version or 0))
+                if isinstance(number, int) and number > were > 0:
+                    found.append(f"{life.name} said {number:,}, and {were:,} of its pods had been Ready")
+                    break
+        if len(found) >= _SHOWN:
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=_of_field(seen, {resource}, _READY_PODS),
+                text=f"{_READY_PODS} of {len(found):,} {resource} counted pods that had not been Ready yet: {found[0]}",
+                evidence=tuple(found[1:_SHOWN]),
+            )
 
 
 def _called_ready(life: Life) -> dict[str, ObjectSeen]:

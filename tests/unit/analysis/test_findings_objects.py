@@ -1221,25 +1221,38 @@ def test_what_has_no_owner_is_left_behind_where_a_deletion_does_not_end(works: S
 # ---- a status that runs ahead, or counts wrongly under a name of its own
 
 
-def three_ready_pods(sim: Simulation) -> None:
-    """A phase that ends in a timeout, with three pods below a clique, the first of them Ready at version 500."""
+def three_ready_pods(sim: Simulation, *owners: str) -> None:
+    """A phase that ends in a timeout, with three pods below each clique, the first of them Ready at version 500."""
     sim.watch(PODS, 1)
     sim.phase("deploy", 100, 9000, "timeout", made=pods(4))
-    for number in range(3):
+    for number, owner in ((number, owner) for number in range(3) for owner in owners or ("c",)):
         for version, ready in ((100, "False"), (500, "True")):
             sim.add(
                 rec.ObjectSeen(
                     at=sim.at(200 + version),
                     watch=sim.watch_ids[PODS],
                     change="modified" if ready == "True" else "added",
-                    name=f"pod-{number}",
+                    name=f"{owner}-pod-{number}",
                     namespace="t",
-                    uid=f"uid-pod-{number}",
+                    uid=f"uid-{owner}-pod-{number}",
                     resource_version=str(version + number),
-                    owner="uid-c" if ready == "False" else None,
+                    owner=f"uid-{owner}" if ready == "False" else None,
                     fields={"status.conditions[type=Ready].status": ready},
                 )
             )
+
+
+@pytest.mark.parametrize(
+    ("version", "owners", "wrong"), [("502", "abc", True), ("503", "abc", False), ("502", "ab", False)]
+)
+def test_more_ready_pods_than_there_had_been(version: str, owners: str, wrong: bool) -> None:
+    sim = opened(Simulation())
+    three_ready_pods(sim, *owners)
+    for owner in owners:
+        clique(sim, owner, 120, owner="", resource_version="1")
+        written(sim, owner, 700, "content")
+        shown(sim, owner, 715, numbers={"status.readyReplicas": 3}, resource_version=version)
+    assert any("had not been Ready yet" in one.text for one in found(sim)) is wrong
 
 
 @pytest.mark.parametrize(("version", "wrong"), [("499", True), ("501", False)])
