@@ -182,9 +182,9 @@ def _stopped_above_pods(seen: Observed, change: _Change) -> Iterator[Finding]:
         fresh = any(pod.begun >= change.start or pod.deleting(change.end) for pod in pods)
         if pods and not fresh and not any(pod.changed_in(change.start, change.end) for pod in pods):
             stopped.append((life, pods))
-    if len(stopped) < max(_OBSERVED, _MOST * len(change.lives)):
-        return
     lives, number = [life for life, _ in stopped], sum(len(pods) for _, pods in stopped)
+    if len(stopped) < _MOST * len(change.lives) or number < _LEAST:
+        return
     wrote = Counter(
         one.resource
         for one in seen.requests_in(change.start, change.end)
@@ -196,7 +196,7 @@ def _stopped_above_pods(seen: Observed, change: _Change) -> Iterator[Finding]:
         severity="defect",
         about=_of(lives, change.path),
         text=f"a change of {change.path} of {number_of(len(lives), change.resource)} in {change.phase} reached none of"
-        f" their {number:,} pods, which are older and did not change{reached}",
+        f" {form(len(lives), 'its', 'their')} {number:,} pods, which are older and did not change{reached}",
         evidence=(_lasted(change), "where users delete the pods themselves (OnDelete), that is meant"),
     )
 

@@ -109,16 +109,25 @@ def test_a_change_without_effect_for_one_of_many(missed: int, wrong: bool) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "replaced", "wrong"), [("spec.image", 0, True), ("spec.image", 4, False), ("spec.size", 0, False)]
+    ("path", "objects", "replaced", "wrong"),
+    [
+        ("spec.image", 6, 0, True),
+        ("spec.image", 6, 4, False),
+        ("spec.size", 6, 0, False),
+        ("spec.image", 1, 0, True),
+        ("spec.image", 1, 1, False),
+    ],
 )
-def test_a_new_image_that_reaches_no_pod(path: str, replaced: int, wrong: bool) -> None:
+def test_a_new_image_that_reaches_no_pod(path: str, objects: int, replaced: int, wrong: bool) -> None:
     sim = settled()
-    for number in range(6):
+    for number in range(objects):
         name = f"c-{number}"
         pod: dict[str, Any] = {"namespace": "t", "watch": sim.watch_ids[PODS], "owner": f"uid-{name}"}
         applied(sim, name)
         made(sim, f"{name}-s", 200, owner=f"uid-{name}")
-        sim.add(rec.ObjectSeen(at=sim.at(300), change="added", name=f"{name}-p", uid=f"uid-{name}-p", **pod))
+        for one in range(6 // objects):
+            other = f"{name}-p{one}"
+            sim.add(rec.ObjectSeen(at=sim.at(300), change="added", name=other, uid=f"uid-{other}", **pod))
         changed(sim, name, path)
         sim.request(CHANGED + 150, verb="patch", resource="services", namespace="t", name=f"{name}-s")
         if number < replaced:
