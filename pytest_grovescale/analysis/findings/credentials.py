@@ -39,9 +39,17 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 evidence=(mark.detail,),
             )
     fields: dict[tuple[str, str], dict[str, Life]] = defaultdict(dict)
-    of_others = (life for lives in seen.lives.values() for life in lives if not life.made_by_operator)
-    exposed = (path for life in of_others for event in life.events for path in event.exposed)
-    given = {path for path in exposed if path.startswith(_VARIABLE)}
+    with_variables = [
+        (path, life)
+        for lives in seen.lives.values()
+        for life in lives
+        for event in life.events
+        for path in event.exposed
+        if path.startswith(_VARIABLE)
+    ]
+    given = {
+        path for path, life in with_variables if any(one.created and one.user == seen.harness for one in life.writes)
+    }
     for resource, lives in sorted(seen.lives.items()):
         for life in lives:
             for event in life.events:

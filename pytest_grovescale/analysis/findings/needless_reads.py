@@ -102,11 +102,11 @@ def _not_watched(seen: Observed, resource: str, gets: list[Sent]) -> Finding:
 
 def _before_making(seen: Observed, absent: list[Sent]) -> Iterator[Finding]:
     """Yield that objects are looked up at the API server before they are made, of kinds that the operator watches."""
-    asked = {(one.resource, one.object) for one in absent if one.resource in seen.watched_by_operator}
-    made = {key for key in seen.creations if key[0] in {resource for resource, _ in asked}}
-    before = asked & made
+    asked = [one for one in absent if one.resource in seen.watched_by_operator]
+    kinds = [resource for resource, _ in Counter(one.resource for one in asked).most_common()]
+    made = {(one.resource, one.object): one.received for one in seen.own_of([f"create {kind}" for kind in kinds])}
+    before = {key for one in asked if one.received < made.get(key := (one.resource, one.object), 0)}
     if len(before) >= max(_LEAST_GETS, _MOSTLY * len(made)):
-        kinds = [resource for resource, _ in Counter(resource for resource, _ in before).most_common()]
         yield Found(
             id=ID,
             severity="waste",

@@ -733,6 +733,13 @@ def test_a_variable_that_the_tests_own_object_has_is_handed_on(handed_on: bool) 
         msgspec.structs.replace(sim.items[-1][2], exposed=exposed if handed_on else []),
     )
     clique(sim, "web-0", 200, owner="uid-web", exposed=exposed)
+    # Kubernetes' controllers hand on what the operator wrote into a template.
+    sim.add(
+        rec.ObjectSeen(
+            at=sim.at(300), watch=sim.watch_ids[PODS], change="added", name="web-0-p", namespace="t", uid="uid-web-0-p",
+            owner="uid-web-0", exposed=exposed,
+        )
+    )  # fmt: skip
     all_gone(sim)
     assert ("credentials-logged" in ids(sim)) is not handed_on
 

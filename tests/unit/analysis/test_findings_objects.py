@@ -564,17 +564,25 @@ def test_updates_that_drop_the_status(verb: str, to_status: int, said: bool) -> 
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "watched", "wrong"),
-    [(24, 404, True, True), (12, 404, True, False), (24, 404, False, False), (24, 200, True, False)],
+    ("number", "code", "watched", "ms", "wrong"),
+    [
+        (24, 404, True, 200, True),
+        (12, 404, True, 200, False),
+        (24, 404, False, 200, False),
+        (24, 200, True, 200, False),
+        (24, 404, True, DELETED - 300, False),  # to see that they are gone
+    ],
 )
-def test_objects_that_are_looked_up_before_they_are_made(number: int, code: int, watched: bool, wrong: bool) -> None:
+def test_objects_that_are_looked_up_before_they_are_made(
+    number: int, code: int, watched: bool, ms: int, wrong: bool
+) -> None:
     sim = settled(200)
     of: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
     if watched:
         sim.request(10, verb="watch", stage="ResponseStarted", **of)
     for one in range(24):
         if one < number:
-            sim.request(200 + 5 * one, verb="get", name=f"c-{one}", code=code, **of)
+            sim.request(ms + 5 * one, verb="get", name=f"c-{one}", code=code, **of)
         clique(sim, f"c-{one}", 203 + 5 * one)
     gone(sim)
     assert any("right before it made" in one.text for one in found(sim)) == wrong
