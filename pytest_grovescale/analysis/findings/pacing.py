@@ -234,7 +234,7 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
         idle = 1 - min(1.0, seen.working(order[0].received, order[-1].completed))
         if middle * idle >= least_pause_s(seen, span, _PAUSE_S):
             in_steps = _replaced(order, written)
-            did, when = ("replaced", "made") if in_steps else ("deleted", "gone")
+            did, when, then = ("replaced", "done", "updated") if in_steps else ("deleted", "gone", "gone")
             yield (
                 lasts,
                 Found(
@@ -243,7 +243,7 @@ def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -
                     about=of_time(span, order),
                     text=f"in {span.phase.name} the operator {did} {len(order):,} {order[0].resource} one after the"
                     f" other, each when the one before was {when}: {lasts:.1f} s",
-                    check='phase.milestone("gone", …, max=…)',
+                    check=f'phase.milestone("{then}", …, max=…)',
                 ),
             )
 
