@@ -287,7 +287,7 @@ def _back(before: dict[str, Any], changes: Sequence[_Change]) -> list[str]:
     for place, _, old, new in changes:
         if place in before and before[place] == new and not isinstance(new, dict | list):
             path = _path(place)
-            if path is place or not any(one == new and _path(other) == path for other, _, one, _ in changes):
+            if path == place or not any(one == new and _path(other) == path for other, _, one, _ in changes):
                 back.append(path)
         if place in before or len(before) < _HISTORY:
             before[place] = old
@@ -343,7 +343,7 @@ def _same_elements(old: list[Any], new: list[Any]) -> bool:
 
 
 def _leaf(place: str, old: Any, new: Any) -> DifferenceKind:
-    name = _POSITION.sub("", place.rpartition(".")[2])
+    name = _path(place.rpartition(".")[2]).removesuffix("[]")
     if isinstance(old, str) and isinstance(new, str):
         if _TIME.search(old) and _TIME.sub("", old) == _TIME.sub("", new):
             return "time"

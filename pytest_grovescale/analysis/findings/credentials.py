@@ -39,26 +39,18 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 evidence=(mark.detail,),
             )
     fields: dict[tuple[str, str], dict[str, Life]] = defaultdict(dict)
-    with_variables = [
-        (path, life)
-        for lives in seen.lives.values()
+    exposed = [
+        (resource, path, life, event.at)
+        for resource, lives in sorted(seen.lives.items())
         for life in lives
         for event in life.events
         for path in event.exposed
-        if path.startswith(_VARIABLE)
     ]
-    given = {
-        path for path, life in with_variables if any(one.created and one.user == seen.harness for one in life.writes)
-    }
-    for resource, lives in sorted(seen.lives.items()):
-        for life in lives:
-            for event in life.events:
-                for path in event.exposed:
-                    of_operator = (
-                        resource in seen.status_written if path.startswith("status") else life.made_by_operator
-                    )
-                    if of_operator and event.at >= seen.begin and path not in given:
-                        fields[resource, path][life.uid] = life
+    given = {path for _, path, life, _ in exposed if path.startswith(_VARIABLE) and _made_by_test(seen, life)}
+    for resource, path, life, at in exposed:
+        of_operator = resource in seen.status_written if path.startswith("status") else life.made_by_operator
+        if of_operator and at >= seen.begin and path not in given:
+            fields[resource, path][life.uid] = life
     for (resource, path), found in fields.items():
         yield Finding(
             id=ID,
@@ -67,3 +59,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             " its place is a Secret",
             evidence=(shown(next(iter(found.values())).object),),
         )
+
+
+def _made_by_test(seen: Observed, life: Life) -> bool:
+    return any(one.created and one.user == seen.harness for one in life.writes)

@@ -66,9 +66,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for paced requests, for serial deletions, and for finalizers that are removed late."""
     if not seen.operator or not seen.log_whole:
         return
-    written = [(span, _written(seen, span)) for span in seen.spans]
+    written = [(span, groups := _written(seen, span), list(_serial(seen, span, groups))) for span in seen.spans]
     for rule in (_paced, _one_by_one):
-        yield from _longest(one for span, groups in written for one in rule(seen, span, groups))
+        yield from _longest(one for span, groups, serial in written for one in rule(seen, span, groups, serial))
     steps = [(span, steps_in(seen, span)) for span in seen.spans]
     for by_owner in (paced, serial_deletions):
         yield from _longest(one for span, of_span in steps for one in by_owner(seen, span, of_span))
@@ -174,10 +174,12 @@ def _written(seen: Observed, span: Span) -> dict[str, list[Sent]]:
     return {what: sent for what, sent in found.items() if len(sent) >= _LEAST}
 
 
-def _paced(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
+def _paced(
+    seen: Observed, span: Span, written: Mapping[str, list[Sent]], serial: Sequence[list[Sent]]
+) -> Iterator[tuple[float, Finding]]:
     if seen.rate_limited(span):
         return
-    updates = [order for order in _serial(seen, span, written) if _replaced(order, written)]
+    updates = [order for order in serial if _replaced(order, written)]
     for what, sent in written.items():
         lasts = (sent[-1].completed - sent[0].received) / 1e9
         if lasts < max(_LEAST_S, _SHARE * span.phase.seconds) or any(_belongs(sent, order) for order in updates):
@@ -226,9 +228,11 @@ def _follows(sent: Sequence[Sent], lives: Iterable[Life]) -> bool:
     return after >= SERIAL * (len(sent) - 1)
 
 
-def _one_by_one(seen: Observed, span: Span, written: Mapping[str, list[Sent]]) -> Iterator[tuple[float, Finding]]:
+def _one_by_one(
+    seen: Observed, span: Span, written: Mapping[str, list[Sent]], serial: Sequence[list[Sent]]
+) -> Iterator[tuple[float, Finding]]:
     """Yield a kind whose objects are deleted one after the other, whatever they are for."""
-    for order in _serial(seen, span, written):
+    for order in serial:
         lasts = (order[-1].completed - order[0].received) / 1e9
         middle = median((after.received - before.completed) / 1e9 for before, after in pairwise(order))
         idle = 1 - min(1.0, seen.working(order[0].received, order[-1].completed))
