@@ -293,32 +293,31 @@ def test_kinds_that_are_made_and_not_watched(watches: bool, noted: bool) -> None
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "paths", "replaced", "made_ms", "wrong"),
+    ("before", "after", "paths", "replaced", "made_ms", "earlier", "wrong"),
     [
-        (3, 4, ["spec.size"], 3, 200, True),
-        (3, 4, ["spec.size"], 0, 200, False),
-        (4, 3, ["spec.size"], 1, 200, False),
-        (3, 4, ["spec.size", "spec.image"], 3, 200, False),
-        (2, 4, ["spec.size"], 3, 200, False),  # it is not the number of children
-        (3, 4, ["spec.size"], 3, CHANGED - 1000, True),  # they had just been made
-        (3, 4, ["spec.size"], 3, -(CHANGED - 1000), False),  # they were being replaced anyway
-        (3, 2, ["spec.size"], 3, CHANGED - 999, True),  # they had been made for another number
+        (3, 4, ["spec.size"], 3, 200, "", True),
+        (3, 4, ["spec.size"], 0, 200, "", False),
+        (4, 3, ["spec.size"], 1, 200, "", False),
+        (3, 4, ["spec.size", "spec.image"], 3, 200, "", False),
+        (2, 4, ["spec.size"], 3, 200, "", False),  # it is not the number of children
+        (3, 4, ["spec.size"], 3, CHANGED - 1000, "", True),  # they had just been made
+        (3, 4, ["spec.size"], 3, CHANGED - 1000, "spec.image", False),  # they were being replaced anyway
+        (3, 2, ["spec.size"], 3, CHANGED - 1000, "spec.size", True),  # they had been made for another number
     ],
 )
 def test_children_replaced_for_a_change_of_their_number(
-    before: int, after: int, paths: list[str], replaced: int, made_ms: int, wrong: bool
+    before: int, after: int, paths: list[str], replaced: int, made_ms: int, earlier: str, wrong: bool
 ) -> None:
+    """``earlier``: what of the spec had changed just before the children were made."""
     sim = settled()
     there = 4 if before == 4 else 3
     for number in range(3):
         name = f"c-{number}"
         applied(sim, name, spec_size=before)
         for child in range(there):
-            made(sim, f"{name}-{child}", abs(made_ms), owner=f"uid-{name}")
-        if made_ms < 0:
-            written(sim, name, -made_ms - 100, "content", user="harness", paths=["spec.image"])
-        if made_ms == CHANGED - 999:
-            changed(sim, name, "spec.size", made_ms - 100, spec_size=before)
+            made(sim, f"{name}-{child}", made_ms, owner=f"uid-{name}")
+        if earlier:
+            changed(sim, name, earlier, made_ms - 100, spec_size=before)
         changed(sim, name, paths[0], spec_size=after)
         sim.items[-1] = (
             *sim.items[-1][:2],
