@@ -38,16 +38,19 @@ browser:
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >/dev/null \
 	  || echo "no chromedriver, and it cannot be installed here: the browser tests will be skipped"
 
+# A test that waits for what does not come would take all of CI's time and not say where: it fails with all threads' stacks.
+LIMITED := --timeout=600 --timeout-method=signal
+
 # What fails runs once more, alone: a test on a real control plane waits for other programs, too. The output names it, and
 # what fails then has failed.
-AGAIN := --last-failed --last-failed-no-failures=none --maxfail=5 --snapshot-warn-unused -rP --show-capture=no
+AGAIN := $(LIMITED) --last-failed --last-failed-no-failures=none --maxfail=5 --snapshot-warn-unused -rP --show-capture=no
 IF_FAILED = || { [ $$? = 1 ] && echo "what failed runs once more, alone" &&
 
 # Tests with a control plane wait more than they compute: four of six workers begin with them, two with the unit tests.
 WORKERS := 6
 test: $(READY) browser ## the tests, on a real control plane where they need one
 	$(BIN)/grovescale setup
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear -m "not long" $(ARGS) \
+	$(BIN)/python -m pytest $(LIMITED) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --cache-clear -m "not long" $(ARGS) \
 	  $(IF_FAILED) $(BIN)/python -m pytest $(AGAIN); }
 
 golden: $(READY) ## write the golden files of the unit tests: after a change of wording; review their diff
@@ -73,7 +76,7 @@ RUN_ON_KIND = $(BIN)/python -m tools.kind run $(KIND) -- $(BIN)/python -m pytest
 
 test-kind: $(READY) ## the tests on kind clusters, 100 pods; makes engine and images, at first about 20 minutes
 	$(BIN)/grovescale setup
-	$(RUN_ON_KIND) --cache-clear -m "not long" $(ARGS) $(IF_FAILED) $(RUN_ON_KIND) $(AGAIN); }
+	$(RUN_ON_KIND) $(LIMITED) --cache-clear -m "not long" $(ARGS) $(IF_FAILED) $(RUN_ON_KIND) $(AGAIN); }
 
 test-kind-all: $(READY) ## all tests on kind clusters: 1000 pods as well, and each further way for a node to fail
 	$(BIN)/grovescale setup

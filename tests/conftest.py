@@ -83,7 +83,7 @@ def cache() -> Iterator[None]:
         yield
 
 
-_OF_CHILDREN = "-p no:hypothesispytest -p no:syrupy -o grovescale_operator=reference"
+_OF_CHILDREN = "-p no:hypothesispytest -p no:syrupy -p no:timeout -o grovescale_operator=reference"
 """The tests' own pytests run without what only ours need (hypothesis loads all of itself at the end of each), with the
 bundled operator, as this repository's ini says."""
 

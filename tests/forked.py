@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import faulthandler
 import functools
 import gc
 import json
@@ -29,6 +30,9 @@ _REQUEST_BYTES = 1 << 17
 _NO_AUTHORITIES = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull}
 """The system's certificate authorities are not needed here, unless the environment names them. aiohttp reads all of
 them when it is imported, twice, which is a quarter of the time that takes."""
+_HANGS_AFTER_S = 480
+"""A session that runs for so long waits for something that does not come. It writes where and ends, before the limit of
+`make test` ends the test that started it, which could not say where."""
 # Others could have the mark of a test in them, by which what it has started is found (see `processes.carrying`).
 _INHERITED = ("PATH", "LANG", "LC_ALL")
 
@@ -137,7 +141,7 @@ def _import_all() -> None:
 
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        quiet = ["-qq", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:syrupy"]
+        quiet = ["-qq", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:syrupy", "-p", "no:timeout"]
         with open(os.devnull, "w", encoding="utf-8") as nowhere, contextlib.redirect_stdout(nowhere):
             pytest.main([*quiet, "--grovescale", "--collect-only"])
     for module in (
@@ -206,6 +210,9 @@ def _main() -> None:
     # As `python -m`, which has the working folder, and what PYTHONPATH names, before all others.
     sys.path[:1] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv[1:] = request["arguments"]
+    if request["module"] == "pytest":
+        # A copy: while a test runs, pytest keeps what goes to the descriptor itself.
+        faulthandler.dump_traceback_later(_HANGS_AFTER_S, exit=True, file=os.dup(sys.stderr.fileno()))
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 
 
