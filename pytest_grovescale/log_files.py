@@ -77,9 +77,16 @@ def lines_with_credentials(path: Path, *, from_byte: int = 0) -> list[int]:
         return []
     first = 1 + _lines_before(path, path.stat().st_size - len(found))
     lines = found.decode(errors="replace").split("\n")
-    return [first + number for number, line in enumerate(lines) if redaction.has_credentials(line)]
+    # What follows an object's name is no value of it: `secret shop/token-1: conflict`.
+    return [
+        first + number
+        for number, line in enumerate(lines)
+        if redaction.has_credentials(_NAMED_OBJECT.sub(r"\1/object", line))
+    ]
 
 
+_NAMED_OBJECT = re.compile(r"(?<![\w./:-])([a-z0-9][a-z0-9-]*)/[a-z0-9][a-z0-9.-]*(?=: )")
+"""``namespace/name:`` where a line is about an object; see `lines_with_credentials`."""
 _PANIC = re.compile(r"Observed a panic|^panic: |panicked at |runtime error: ")
 _OUT_OF_MEMORY = re.compile(
     r"\bOutOfMemory(?:Error|Exception)\b|heap out of memory|fatal error: runtime: out of memory|^MemoryError\b"

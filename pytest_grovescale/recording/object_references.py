@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -198,15 +199,27 @@ _READERS = {
 }
 
 
+SURE = frozenset(_READERS)
+"""Resources of which it is known what they cannot do their work without; of others a field's name says it."""
+_BY_FIELD = re.compile(
+    rb'"\w*?(secret|config_?map)\w*":(?:"([a-z0-9.-]+)"|\{[^{}]*?"name":"([a-z0-9.-]+)")', re.IGNORECASE
+)
+"""A field such as ``secretName: a`` or ``configMapRef: {name: a}``, as the API server writes JSON."""
+
+
 def needed(resource: str, data: msgspec.Raw | bytes) -> list[str]:
-    """Return what an object names and needs in its own namespace, as ``configmaps/NAME``; nothing of unknown kinds.
+    """Return what an object names and needs in its own namespace, as ``configmaps/NAME``.
 
     Of pods and templates: what they cannot start without, ConfigMaps, Secrets and claims that are not optional, and
     their ServiceAccount; of a StatefulSet its Service, of an Ingress its Services and certificates, of a RoleBinding
-    its Role and ServiceAccounts, of a HorizontalPodAutoscaler its target.
+    its Role and ServiceAccounts, of a HorizontalPodAutoscaler its target. Of other kinds, as custom resources, the
+    Secrets and ConfigMaps that their fields name, as it seems.
     """
-    reader = _READERS.get(resource)
-    return sorted(reader(data).difference(_OF_CLUSTER)) if reader is not None else []
+    if (reader := _READERS.get(resource)) is not None:
+        return sorted(reader(data).difference(_OF_CLUSTER))
+    found = _BY_FIELD.findall(memoryview(data) if isinstance(data, msgspec.Raw) else data)
+    kinds = {b"secret": "secrets"}
+    return sorted({f"{kinds.get(kind.lower(), 'configmaps')}/{(text or name).decode()}" for kind, text, name in found})
 
 
 def _all_sources(spec: _PodSpec) -> Iterator[_Sources]:

@@ -11,32 +11,41 @@ from .custom_resources import CustomResource
 from .facts import Facts
 from .program import Program, rules_of_markers
 
-_TEMPLATE: Mapping[str, Any] = {
-    "metadata": {"labels": {"app": "scale-test"}},
-    "spec": {"containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10"}]},
-}
-_WITH_PODS = {"selector": {"matchLabels": {"app": "scale-test"}}, "template": _TEMPLATE}
+_POD: Mapping[str, Any] = {"spec": {"containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10"}]}}
+
+
+def _with_pods(name: str) -> Mapping[str, Any]:
+    """Return the spec of what makes pods; ``name``: of the object, whose own pods its selector finds."""
+    labels = {"app": name}
+    return {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, **_POD}}
+
+
 _KINDS: Mapping[str, tuple[str, str, bool, Mapping[str, Any]]] = {
     "namespaces": ("v1", "Namespace", False, {}),
     "configmaps": ("v1", "ConfigMap", True, {"data": {"key": "value"}}),
     "secrets": ("v1", "Secret", True, {"stringData": {"key": "value"}}),
-    "services": ("v1", "Service", True, {"spec": {"ports": [{"port": 80}], "selector": {"app": "scale-test"}}}),
+    "services": ("v1", "Service", True, {"spec": {"ports": [{"port": 80}], "selector": {"app": "service"}}}),
     "serviceaccounts": ("v1", "ServiceAccount", True, {}),
-    "pods": ("v1", "Pod", True, {"spec": _TEMPLATE["spec"]}),
+    "pods": ("v1", "Pod", True, _POD),
     "persistentvolumeclaims": (
         "v1",
         "PersistentVolumeClaim",
         True,
         {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}},
     ),
-    "deployments": ("apps/v1", "Deployment", True, {"spec": {"replicas": 1, **_WITH_PODS}}),
-    "statefulsets": ("apps/v1", "StatefulSet", True, {"spec": {"replicas": 1, "serviceName": "none", **_WITH_PODS}}),
-    "daemonsets": ("apps/v1", "DaemonSet", True, {"spec": _WITH_PODS}),
+    "deployments": ("apps/v1", "Deployment", True, {"spec": {"replicas": 1, **_with_pods("deployment")}}),
+    "statefulsets": (
+        "apps/v1",
+        "StatefulSet",
+        True,
+        {"spec": {"replicas": 1, "serviceName": "none", **_with_pods("statefulset")}},
+    ),
+    "daemonsets": ("apps/v1", "DaemonSet", True, {"spec": _with_pods("daemonset")}),
     "jobs": (
         "batch/v1",
         "Job",
         True,
-        {"spec": {"template": {"spec": {**_TEMPLATE["spec"], "restartPolicy": "Never"}}}},
+        {"spec": {"template": {"spec": {**_POD["spec"], "restartPolicy": "Never"}}}},
     ),
     "ingresses": (
         "networking.k8s.io/v1",
@@ -54,6 +63,8 @@ MARK = {"app.kubernetes.io/part-of": "scale-test"}
 _SAMPLES = re.compile(r"(^|/)(samples?|examples?|demos?)(/|\.ya?ml$)")
 _QUALIFIED = re.compile(r"""["'`=]((?:[a-z0-9-]+\.)+[a-z]{2,}/[A-Za-z0-9][A-Za-z0-9._-]*)""")
 """A label or an annotation with a prefix, as in ``"acme.io/team"``."""
+_COMPARED = re.compile(r"""(["'`]?[\w./-]+["'`]?)[\])]+\s*[!=]==?\s*["'`]([\w.-]+)["'`]""")
+"""What is looked up, and the text beside it: ``[AUTO] === 'true'``, ``.get("acme.io/auto") == "true"``."""
 
 
 def builtin_resource(facts: Facts, found: Program) -> CustomResource | None:
@@ -108,10 +119,13 @@ def _reconciled(plural: str, source: str) -> bool:
 
 
 def sample_of(resource: CustomResource, source: str) -> Object:
-    """Return a small object of a kind of Kubernetes' own, with the labels that the program's sources name."""
+    """Return a small object of a kind of Kubernetes' own, with the labels and annotations that the sources look for."""
     api_version, kind, _, content = _KINDS[resource.plural]
-    labels = {**MARK, **dict.fromkeys(named_labels(source), "example")}
-    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": kind.lower(), "labels": labels}, **content}
+    labels = {**MARK, **dict.fromkeys(named_labels(source), "example"), **_asked(source, "label")}
+    metadata: Object = {"name": kind.lower(), "labels": labels}
+    if annotations := _asked(source, "annotation"):
+        metadata["annotations"] = annotations
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
 
 
 def is_sample(file: str) -> bool:
@@ -125,13 +139,40 @@ def named_labels(source: str) -> list[str]:
 
 
 def named_annotations(source: str) -> list[str]:
-    """Return the annotations with a prefix that a program's sources name, by the lines where they stand."""
-    return _names(source, "annotation")
+    """Return those annotations with a prefix that a program's sources name of which no value is known."""
+    asked = _asked(source, "annotation")
+    return [name for name in _names(source, "annotation") if name not in asked]
 
 
 def _names(source: str, word: str) -> list[str]:
     found: dict[str, None] = {}
+    constants = _constants(source)
     for line in source.splitlines():
         if word in line.lower() and "finalizer" not in line.lower():
             found |= dict.fromkeys(name for name in _QUALIFIED.findall(line) if "kubernetes.io/" not in name)
+            looked_up = re.findall(rf"(?i){word}s?(?:\(\))?\??\.?(?:get)?[\[(]\s*&?(?:\w+\.)*(\w+)", line)
+            found |= dict.fromkeys(constants[name] for name in looked_up if name in constants)
     return list(found)
+
+
+def _constants(source: str) -> Mapping[str, str]:
+    """Return variable → the label or annotation that it names: ``const autoReload = "acme.io/auto"``."""
+    named = re.findall(rf"(\w+)\s*(?::[^=\n]*)?=\s*(?=[\"'`]){_QUALIFIED.pattern}[\"'`]", source)
+    return {variable: name for variable, name in named if "kubernetes.io/" not in name}
+
+
+def _asked(source: str, word: str) -> Mapping[str, str]:
+    """Return label or annotation → the value that the sources compare it with: ``annotations[AUTO] == "true"``.
+
+    An object without it is none of the operator's.
+    """
+    constants = _constants(source)
+    found: dict[str, str] = {}
+    for line in source.splitlines():
+        if word not in line.lower():
+            continue
+        for key, value in _COMPARED.findall(line):
+            name = key.strip("\"'`") if "/" in key else constants.get(key, "")
+            if name and "kubernetes.io/" not in name:
+                found.setdefault(name, value)
+    return found

@@ -30,6 +30,8 @@ def workload_template(facts: Facts, resource: CustomResource, samples: Mapping[s
     named |= {path: f"MADE{index}" for index, path in enumerate(made)}
     obj = custom_resources.replaced(sample.object, named)
     obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
+    if not resource.file:
+        obj = _selecting_its_own(obj, str(sample.object["metadata"]["name"]))
     if not resource.namespaced:
         del obj["metadata"]["namespace"]
     guesses = [_of_reference(each) for each in references if not each.is_to_sample]
@@ -62,6 +64,15 @@ def workload_template(facts: Facts, resource: CustomResource, samples: Mapping[s
         companions=[_manifest(companion, {}, namespaced=True) for companion in companions],
         object=_manifest(obj, {"NAME": _name_of(resource.kind, "name"), **placed}, namespaced=resource.namespaced),
     )
+
+
+def _selecting_its_own(obj: Object, name: str) -> Object:
+    """Return an object whose labels and selectors that have its name differ from object to object, as the name does."""
+    paths = [
+        path for path, value in custom_resources.texts(obj) if value == name and {"labels", "matchLabels"} & {*path}
+    ]
+    made: Object = custom_resources.replaced(obj, dict.fromkeys(paths, "NAME"))
+    return made
 
 
 _NAMING = {"secretName": "secrets", "configMapName": "configmaps"}
@@ -153,8 +164,7 @@ def _manifest(obj: Object, placed: Mapping[str, str], *, namespaced: bool) -> st
         text = "{% raw %}\n" + text + "\n{% endraw %}"
         expressions = {value: f"{{% endraw %}}{each}{{% raw %}}" for value, each in expressions.items()}
     for value, expression in expressions.items():
-        if found := re.search(rf"(?m)(?<=[:-] ){value}$", text):
-            text = text[: found.start()] + expression + text[found.end() :]
+        text = re.sub(rf"(?m)(?<=[:-] ){value}$", expression.replace("\\", r"\\"), text)
     return text
 
 

@@ -13,12 +13,12 @@ watch it each time: where that are these others, the reconciles grow with their 
 No false alarm: an object that others share is a note, from two writes for each of ten or more objects of the workload
 on, ten times as many as most objects get. A trigger may wake each child once, and once more for half of them; it counts
 where nothing had changed in the second before it, and without what the idle twin has. An object that is touched alone
-has to do with its owners, theirs, and all below it; only what wakes ten others and three of ten counts, and not what
-the operator does at quiet times as well, or tries again; by reconciles that end with a RequeueAfter it is a note. In a
-phase, what an operator asks for itself (``RequeueAfter``, up to once a second for each object) and its retries are left
-out, and five reconciles for each change of any object are far beyond the 0.1 to 1.3 of sound operators. Processes that
-it starts are a note: an operator may be a shell around other programs. After the last
-object of all kinds is gone, each may be reconciled once more. CPU time is a note, in seconds with twenty changes in
+has to do with its owners, theirs, all below it, and what names it; only what wakes ten others and three of ten counts,
+and not what the operator does at quiet times as well, or tries again; by reconciles that end with a RequeueAfter it is
+a note. In a phase, what an operator asks for itself (``RequeueAfter``, up to once a second for each object) and its
+retries are left out, and five reconciles for each change of any object are far beyond the 0.1 to 1.3 of sound
+operators. Processes that it starts are a note: an operator may be a shell around other programs. After the last object
+of all kinds is gone, each may be reconciled once more. CPU time is a note, in seconds with twenty changes in
 which nothing went, three times as much for each with three times the objects in each of them.
 """
 
@@ -155,7 +155,7 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
     loops = any(span.triggers and triggered_itself(seen, span) is not None for span in seen.spans)
     for touch in seen.touches:
         relatives = seen.family(touch.life)
-        family = {life.uid for life in relatives}
+        family = {life.uid for life in (*relatives, *seen.naming(touch.life))}
         # What changes of its own children, as in a rollout, wakes it again.
         again = sum(len(life.between(touch.start, touch.end)) for life in relatives)
         reconciled = [

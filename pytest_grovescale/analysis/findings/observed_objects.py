@@ -201,6 +201,20 @@ class ObservedObjects(ObservedRequests):
             found[key[1]] += self.of_name.get(key, ())
         return found
 
+    def naming(self, life: Life) -> Iterator[Life]:
+        """Yield the objects whose first version names one, as a template names a Secret; each with its owners."""
+        for one in self._naming.get((f"{life.resource}/{life.name}", life.namespace), ()):
+            yield from self.line(one)
+
+    @functools.cached_property
+    def _naming(self) -> Mapping[tuple[str, str], Sequence[Life]]:
+        """What is named, as ``secrets/NAME``, and its namespace → who names it."""
+        found: dict[tuple[str, str], list[Life]] = defaultdict(list)
+        for life in self.known.values():
+            for need in life.events[0].needs or ():
+                found[need, life.namespace].append(life)
+        return found
+
     @functools.cached_property
     def pods_below(self) -> Mapping[str, Sequence[Life]]:
         """UID → the pods among all that an object owns, directly or not."""

@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from ...recording import object_references
 from ..audit_times import namespace_of
 from ..result import Finding
 from .evidence import Life, ObjectId, form, number_of, shown
@@ -123,7 +124,8 @@ def _needs(seen: Observed) -> Iterator[_Need]:
     for _, lives in sorted(seen.lives.items()):
         for life in lives:
             needs = life.events[0].needs
-            if needs and not life.events[0].initial and life.made_by_operator:
+            sure = life.resource in object_references.SURE
+            if needs and sure and not life.events[0].initial and life.made_by_operator:
                 for need in needs:
                     kind, _, name = need.partition("/")
                     yield _Need(life, kind, name, seen.of_name.get((kind, (life.namespace, name)), ()))

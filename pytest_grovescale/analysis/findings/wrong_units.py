@@ -61,7 +61,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
             waits = _WAITS.search(family) is not None
             too_large = not waits and total > _TIMES * max(reconciled, seconds)
             return f"and all reconciles took {reconciled:,.3g} s" if too_large else ""
-        too_large = _OF_RECONCILES.search(family) is not None and total > at_once * seconds
+        # Without a status that it writes, nothing says of how many objects these reconciles are.
+        too_large = at_once > 0 and _OF_RECONCILES.search(family) is not None and total > at_once * seconds
         return f"as if {total / seconds:,.0f} reconciles were under way all the time" if too_large else ""
 
     for family, grown in sorted(totals.items()):

@@ -1023,6 +1023,27 @@ def test_the_children_of_a_touched_object_may_all_be_woken() -> None:
     assert "reconcile-amplification" not in ids(sim)
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_all_that_name_a_touched_object_may_be_woken(named: bool) -> None:
+    sim = settled()
+    clique(sim, "shared", 199, owner="")
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    touched(sim, "shared", DEPLOYED + 5000)
+    series = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    sim.scrape(DEPLOYED + 4900, {series: 40})
+    sim.scrape(DEPLOYED + 5700, {series: 61})
+    gone(sim)
+    records = [
+        msgspec.structs.replace(one, needs=[f"{CLIQUES.resource}/shared"])
+        if named and isinstance(one, rec.ObjectSeen) and one.name.startswith("c-")
+        else one
+        for one in sim.records()
+    ]
+    found = {one.id for one in analyse(records).findings}
+    assert ("reconcile-amplification" in found) is not named
+
+
 @pytest.mark.parametrize(("kind", "wrong"), [("none", True), ("content", False)])
 def test_writes_that_change_nothing_for_a_touched_object(kind: rec.DifferenceKind, wrong: bool) -> None:
     sim = settled()
@@ -1298,6 +1319,17 @@ def test_a_duration_that_is_longer_than_the_run(each: float, wrong: bool) -> Non
         sim.scrape(DEPLOYED + 10, {name: value})
         scrape(sim, "gauge", name, {"start:deploy": 0.0, "end:delete": value, "settled": value})
     assert ("wrong-unit" in ids(sim)) is wrong
+
+
+@pytest.mark.parametrize(("status", "wrong"), [(True, True), (False, False)])
+def test_times_of_reconciles_are_held_against_the_objects_where_these_are_known(status: bool, wrong: bool) -> None:
+    sim = settled()
+    for part, value in (("sum", 400.0), ("count", 100.0)):
+        name = f"op_reconcile_duration_seconds_{part}"
+        sim.scrape(DEPLOYED + 10, {name: 0.0})
+        scrape(sim, "gauge", name, {"start:deploy": 0.0, "end:delete": value, "settled": value})
+    records = [one for one in sim.records() if status or getattr(one, "subresource", "") != "status"]
+    assert ("wrong-unit" in {one.id for one in analyse(records).findings}) is wrong
 
 
 # ---- refused patches

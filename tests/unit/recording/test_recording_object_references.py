@@ -55,8 +55,18 @@ def test_references_that_are_not_optional_are_needed(resource: str, content: dic
     assert needed(resource, encoded(content)) == NEEDS
 
 
-def test_other_kinds_need_nothing() -> None:
+def test_fields_of_other_kinds_say_what_they_name() -> None:
     assert needed("widgets.example.com", encoded({"spec": "any"})) == []
+    spec = {
+        "credentialsSecretRef": {"key": "token", "name": "a"},
+        "sources": [{"secretName": "b"}, {"configMap": {"items": [{"name": "no"}], "name": "late"}}],
+        "configMapName": "c",
+        "nameOfSecretField": "not one",
+        "text": 'secretName: "d"',
+    }
+    widget = msgspec.json.encode({"spec": spec})
+    assert needed("widgets.example.com", widget) == ["configmaps/c", "secrets/a", "secrets/b"]
+    assert needed("widgets.example.com", msgspec.Raw(widget)) == ["configmaps/c", "secrets/a", "secrets/b"]
 
 
 @given(st.sets(st.sampled_from(["volumes", "initContainers", "containers"])), st.booleans())

@@ -544,6 +544,30 @@ def test_a_sample_of_a_kind_of_kubernetes_own_is_used() -> None:
     assert "acme.io/team: red" in text(made, "namespace.yaml.j2")
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        'const auto = "acme.io/auto"\nx.For(&appsv1.Deployment{})\nif obj.GetAnnotations()[auto] != "true" {\n',
+        "const AUTO = 'acme.io/auto';\nlist deployments\nconst on = d => d.metadata.annotations?.[AUTO] === 'true';\n",
+        'AUTO: Final = "acme.io/auto"\n@kopf.on.update("deployments")\nif meta.annotations.get(AUTO) == "true":\n',
+        '// of deployments\nif obj.Annotations["acme.io/auto"] == "true" {\n',
+    ],
+    ids=["go", "javascript", "python", "literal"],
+)
+def test_an_object_has_the_annotation_by_which_it_is_the_operators(source: str) -> None:
+    made = files.plan(facts.of("guard", {"main.go": f"package main\n\nfunc main() {{\nctrl.NewManager()\n{source}"}))
+    workload = text(made, "deployment.yaml.j2")
+    assert "annotations:\n    acme.io/auto: 'true'\n" in workload
+    assert workload.count('app: {{ name | default("deployment") }}-{{ number }}') == 2
+    assert not any("acme.io" in check for check in files.described(made.files))
+
+
+def test_an_annotation_that_a_constant_names_is_asked_about() -> None:
+    source = 'const owner = "acme.io/owner"\nx.For(&appsv1.Deployment{})\nobj.Annotations[owner] = name\n'
+    made = files.plan(facts.of("guard", {"main.go": f"package main\n\nfunc main() {{\nctrl.NewManager()\n{source}"}))
+    assert any("acme.io/owner" in check for check in files.described(made.files))
+
+
 def test_a_role_for_kinds_that_are_defined_elsewhere_is_no_operator_of_kubernetes_own_kinds() -> None:
     role = NAMESPACES["deploy/rbac.yaml"] + "- {apiGroups: [shop.example.com], resources: [shops], verbs: [watch]}\n"
     with pytest.raises(DefinitionError):
