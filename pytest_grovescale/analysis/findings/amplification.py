@@ -58,6 +58,9 @@ _WOKEN, _OF_ALL = 10, 0.3
 _OF_TOUCHED = 5
 """Reconciles of each object that has to do with the touched one from which on others must have been woken."""
 
+_ANYWAY = 0.3
+"""Share of the reconciles of a touch which there would be at quiet times, too, from which on they are not of it."""
+
 _PER_CHANGE = 5
 """Reconciles for each change of any object from which on they are out of proportion."""
 _PER_EXISTING = 10
@@ -154,10 +157,9 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
     worst: tuple[bool, int, Finding] | None = None
     loops = any(span.triggers and triggered_itself(seen, span) is not None for span in seen.spans)
     for touch in seen.touches:
-        relatives = seen.family(touch.life)
-        family = {life.uid for life in (*relatives, *seen.naming(touch.life))}
+        family = {life.uid: life for life in (*seen.family(touch.life), *seen.naming(touch.life))}
         # What changes of its own children, as in a rollout, wakes it again.
-        again = sum(len(life.between(touch.start, touch.end)) for life in relatives)
+        again = sum(len(life.between(touch.start, touch.end)) for life in family.values())
         reconciled = [
             (what, kinds, count - again, done, timers) for what, kinds, count, done, timers in _reconciled(seen, touch)
         ]
@@ -193,8 +195,7 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
 def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str, bool]]:
     """Yield (in words, resources, how many reconciles, …) for each controller after a touch, by the scrapes around it.
 
-    Last whether those are among them that end with a RequeueAfter. A result says how a reconcile ended, not why it
-    began: where none came in quiet times, these may be of the touch, too.
+    Last whether those that end with a RequeueAfter are among them, as where none came in quiet times.
     """
     target = seen.target
     if target is None:
@@ -205,10 +206,12 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
     )
     if before is None or after is None:
         return
-    quiet, _ = seen.quiet_reconciles
+    quiet, quiet_s = seen.quiet_reconciles
+    lasts_s = (target.moments[after].at - target.moments[before].at) / 1e9
     for timers, counted in ((False, _is_asked), (True, _is_no_retry)):
         for controller, count in seen.reconciles_between(before, after, counted).items():
-            if controller not in seen.go_on and not (timers and quiet[controller]):
+            anyway = quiet[controller] * lasts_s > _ANYWAY * count * quiet_s > 0
+            if not anyway and controller not in seen.go_on and not (timers and quiet[controller]):
                 # A program with a counter of its own may not say what it reconciles: what it writes the status of.
                 resources = [resource for resource in seen.lives if is_of(controller, resource)]
                 resources = resources or sorted(seen.status_written & set(seen.lives))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
 from ..result import Finding
@@ -28,7 +28,8 @@ from .observed import Observed
 
 ID = "availability"
 
-_LEAST = 3
+_LEAST, _PODS = 3, 6
+"""Objects, or pods of fewer, from which on that all went is no coincidence."""
 _READY = 2
 _TEMPLATE = "spec.template"
 _REPLICAS = "spec.replicas"
@@ -45,68 +46,65 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not seen.operator or not seen.log_whole:
         return
     yield from _all_at_once(seen)
-    yield from _rolled_at_once(seen)
     yield from _rolled_twice(seen)
     yield from _rolled_for_a_number(seen)
     yield from _failed(seen)
 
 
 def _all_at_once(seen: Observed) -> Iterator[Finding]:
-    without: dict[str, list[float]] = defaultdict(list)
-    end = seen.workload_deleted or seen.end
-    if not any(pod.deleted_at for pod in seen.lives.get("pods", ())):
-        return
+    """Yield the kinds that lost all Ready pods at once, to the operator or to Kubernetes' controllers.
+
+    The latter follow what the operator wrote for the test's objects: a template with a strategy that takes all, or an
+    object in another's place.
+    """
+    by_test = {one.object for one in seen.by_harness(seen.begin, seen.end) if one.what == "delete pods"}
+    applied = {one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created} & seen.status_written
+    pods_of = {
+        uid: [one for one in those if one.resource == "pods"]
+        for uid, those in seen.children.items()
+        if uid in seen.known
+    }
     for resource, lives in sorted(seen.lives.items()):
         if resource == "pods":
             continue
-        for owner in lives:
-            pods = [one for one in seen.children.get(owner.uid, ()) if one.resource == "pods"]
-            if len(pods) > _READY and any(pod.deleted_at for pod in pods):
-                seconds = _without_ready(pods, min(end, owner.marked_at or end), lambda pod: bool(pod.deleted_at))
-                if seconds is not None:
-                    without[resource].append(seconds)
-    for resource, times in without.items():
-        if len(times) >= _LEAST:
-            yield Found(
-                id=ID,
-                severity="note",
-                about=About(aspect=Aspect.ACTION),
-                text=f"the operator took all Ready pods of {len(times):,} {resource} away at once: for"
-                f" {median(times):.1f} s (median) none was Ready",
-                evidence=("none of them was being deleted",),
-            )
+        taken = _lost(seen, lives, pods_of, lambda pod: bool(pod.deleted_at))
+        below = {
+            life.uid: [pod for pod in seen.pods_below.get(life.uid, ()) if pod.owner != life.uid] for life in lives
+        }
+        went = resource in applied and _lost(
+            seen, lives, below, lambda pod: not pod.deleted_at and pod.object not in by_test
+        )
+        for lost, done, why, evidence in (
+            (taken, "the operator took all Ready pods of {} away", "", "none of them was being deleted"),
+            (
+                went,
+                "all Ready pods of {} went",
+                ", since what the operator makes for them was replaced, or may lose all of its pods",
+                "an update in steps: maxUnavailable of a Deployment, and the object itself kept",
+            ),
+        ):
+            if lost and (len(lost) >= _LEAST or sum(pods for _, pods in lost) >= _PODS):
+                yield Found(
+                    id=ID,
+                    severity="note",
+                    about=About(aspect=Aspect.ACTION),
+                    text=f"{done.format(number_of(len(lost), resource))} at once: for"
+                    f" {median(seconds for seconds, _ in lost):.1f} s (median) none was Ready{why}",
+                    evidence=(evidence,),
+                )
 
 
-def _rolled_at_once(seen: Observed) -> Iterator[Finding]:
-    """Yield the kinds of the test all of whose pods went at once, deleted by Kubernetes' own controllers.
-
-    Those follow what the operator wrote: a template with a strategy that takes all, or an object in another's place.
-    """
-    by_test = {one.object for one in seen.by_harness(seen.begin, seen.end) if one.what == "delete pods"}
-    applied = {one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created}
+def _lost(
+    seen: Observed, lives: Sequence[Life], pods_of: Mapping[str, Sequence[Life]], meant: Callable[[Life], bool]
+) -> list[tuple[float, int]]:
+    """Return for how long each object that lost all of its Ready pods had none, s, and how many they had been."""
     end = seen.workload_deleted or seen.end
-    for resource in sorted(applied & seen.status_written & set(seen.lives)):
-        times: list[float] = []
-        for life in seen.lives[resource]:
-            pods = [pod for pod in seen.pods_below.get(life.uid, ()) if pod.owner != life.uid]
-            seconds = _without_ready(
-                pods, min(end, life.marked_at or end), lambda pod: not pod.deleted_at and pod.object not in by_test
-            )
-            if seconds is not None:
-                times.append(seconds)
-        if len(times) >= _LEAST:
-            yield Found(
-                id=ID,
-                severity="note",
-                about=About(aspect=Aspect.ACTION),
-                text=f"all Ready pods of {len(times):,} {resource} went at once: for {median(times):.1f} s (median)"
-                " none was Ready, since what the operator makes for them was replaced, or may lose all of its pods",
-                evidence=("an update in steps: maxUnavailable of a Deployment, and the object itself kept",),
-            )
+    found = (_without_ready(pods_of.get(life.uid, ()), min(end, life.marked_at or end), meant) for life in lives)
+    return [one for one in found if one is not None]
 
 
-def _without_ready(pods: Sequence[Life], end: int, meant: Callable[[Life], bool]) -> float | None:
-    """Return for how long none of some pods was Ready, s, after all of two or more went; None: never.
+def _without_ready(pods: Sequence[Life], end: int, meant: Callable[[Life], bool]) -> tuple[float, int] | None:
+    """Return for how long none of some pods was Ready, s, after all of two or more went, and how many; None: never.
 
     ``meant``: whether it counts that a pod goes; it counts for none where it does not for one of them.
     """
@@ -122,7 +120,7 @@ def _without_ready(pods: Sequence[Life], end: int, meant: Callable[[Life], bool]
         number += step
         most = max(most, number)
         if lost is not None and number >= _READY:
-            return (at - lost) / 1e9
+            return (at - lost) / 1e9, most
         if number == 0 and step < 0 and most >= _READY:
             went = [one for moment, down, one in moments if down < 0 and at - _TOGETHER_NS < moment <= at]
             lost = at if len(went) >= most and all(map(meant, went)) else None

@@ -217,7 +217,7 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
     made_by_operator: bool
     """Whether the operator made it while it was under test, as far as log and watch show."""
     deleted_at: int | None
-    """When the operator last deleted it, by its name; None: never."""
+    """When the operator last deleted it, by its name or with its collection; None: never."""
 
     @property
     def namespace(self) -> str:

@@ -278,8 +278,8 @@ def _contradiction(
             equal[what] = same
     if not equal or any(len(same) == len(rests) for same in equal.values()):
         return None
-    # Of several candidates, the one that it agrees with most.
-    what, same = max(equal.items(), key=lambda one: len(one[1]))
+    # Of several candidates, the one that it agrees with most, then that whose kind it names.
+    what, same = max(equal.items(), key=lambda one: (len(one[1]), _kind_of(one[0]) in name))
     agreed = next(scrape for scrape in same if counts[what][scrape] >= _LEAST)
     worst = [scrape for scrape in rests if scrape not in same][-1]
     return Finding(
@@ -288,6 +288,12 @@ def _contradiction(
         text=f"{name} is {values[worst]:,.0f} {target.when(worst)}, when there are {counts[what][worst]:,} {what}",
         evidence=(f"it was equal to their number {target.when(agreed)}: {counts[what][agreed]:,}",),
     )
+
+
+def _kind_of(what: str) -> str:
+    """Return the kind, as in names of metrics, of what is counted: ``pod`` of ``ready pods``."""
+    resource = what.partition(" in ")[0].rpartition(" ")[2]
+    return resource.partition(".")[0].removesuffix("s")
 
 
 def _counts(seen: Observed, target: TargetHistory) -> Counts:

@@ -18,6 +18,8 @@ from .evidence import Kind, Life, ObjectId, Sent, Touch, Window, is_news
 from .observed_requests import WORKLOAD, ObservedRequests
 
 _DELETION = "metadata.deletionTimestamp"
+_SHOWN_NS = 300_000_000
+"""How long after its answer a watch may show a deletion, ns."""
 _LEAST_LAG_NS = 1_000_000_000
 """What a watch may be behind the API server where the recording does not show it to be more, ns."""
 _UPDATES = frozenset({"update", "patch"})
@@ -58,6 +60,8 @@ class ObservedObjects(ObservedRequests):
                     first, last = own[0], own[-1]
                     owners = [event.owner for event in own if event.owner is not None]
                     complete = not first.initial and not story.gaps
+                    gone_at = last.at if last.change == "deleted" else None
+                    marked_at = next((event.at for event in own if _DELETION in event.fields), None)
                     # A kind is followed once its first object is made: those of one namespace are there by then.
                     came = complete or (bool(first.owner) and f"/namespaces/{of[0]}/" in story.opened.spec.path)
                     life = Life(
@@ -67,15 +71,16 @@ class ObservedObjects(ObservedRequests):
                         events=own,
                         complete=complete,
                         begun=first.at,
-                        gone_at=last.at if last.change == "deleted" else None,
-                        marked_at=next((event.at for event in own if _DELETION in event.fields), None),
+                        gone_at=gone_at,
+                        marked_at=marked_at,
                         owner=owners[-1] if owners else None,
                         owners=owners,
                         writes=writes,
                         updates=len(writers),
                         own_updates=writers.count(self.operator),
                         made_by_operator=of in made or (unnamed and came and first.at >= self.begin),
-                        deleted_at=self._deleted.get((resource, of)),
+                        deleted_at=self._deleted.get((resource, of))
+                        or self._deleted_together(resource, of[0], marked_at or gone_at, writes),
                     )
                     found[resource].append(life)
         return found
@@ -202,9 +207,11 @@ class ObservedObjects(ObservedRequests):
         return found
 
     def naming(self, life: Life) -> Iterator[Life]:
-        """Yield the objects whose first version names one, as a template names a Secret; each with its owners."""
+        """Yield what names an object in its first version, as templates do Secrets; its owners; what else it names."""
         for one in self._naming.get((f"{life.resource}/{life.name}", life.namespace), ()):
             yield from self.line(one)
+            for kind, _, name in (need.partition("/") for need in one.events[0].needs or ()):
+                yield from self.of_name.get((kind, (one.namespace, name)), ())
 
     @functools.cached_property
     def _naming(self) -> Mapping[tuple[str, str], Sequence[Life]]:
@@ -265,6 +272,29 @@ class ObservedObjects(ObservedRequests):
         """(resource, object) → when the operator last deleted it, of the deletions that were accepted."""
         accepted = (one for one in self.requests if one.verb == "delete" and not one.refused)
         return {(one.resource, one.object): one.completed for one in accepted}
+
+    @functools.cached_property
+    def _collections(self) -> Mapping[tuple[str, str], Sequence[Sent]]:
+        """Resource and namespace → the operator's accepted deletions of whole collections."""
+        found: dict[tuple[str, str], list[Sent]] = defaultdict(list)
+        for one in self.requests:
+            if one.verb == "deletecollection" and not one.refused:
+                found[one.resource, one.namespace].append(one)
+        return found
+
+    def _deleted_together(self, resource: str, namespace: str, at: int | None, writes: Sequence[Sent]) -> int | None:
+        """Return when the operator deleted an object with others of its collection; None: never.
+
+        ``at``: when its deletion was seen; ``writes``: those that name it. A selector may have left it out: it counts
+        where it goes just then, and no one had deleted it by its name: a kubelet does so at its end.
+        """
+        named = min((one.received for one in writes if one.verb == "delete"), default=None)
+        if at is None:
+            return None
+        for one in self._collections.get((resource, namespace), ()):
+            if one.received <= at <= one.completed + _SHOWN_NS and (named is None or one.received < named):
+                return one.completed
+        return None
 
     def only_maker_for(self, life: Life) -> Life | None:
         """Return for which object the operator made one that it alone writes; None: for none, or others write it too.

@@ -40,6 +40,8 @@ _SHARE = 0.25
 _WANTED = ("metadata.", "spec.")
 _CONTENTS = ("spec", "data")
 _OF_HARNESS = "metadata.annotations.grovescale.io/"
+_OF_SPEC = ("", "scale")
+"""Subresources that write an object's spec."""
 _LATE_NS = 300_000_000
 """How much later than a write, or by the clocks before it, a watch may show it."""
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
@@ -186,7 +188,7 @@ def _of_autoscalers(seen: Observed) -> Iterator[Finding]:
 
 def _scaled_back(seen: Observed, life: Life, scaler: Life) -> str | None:
     """Return whose number of replicas the operator took back while an autoscaler was there; None: of no one."""
-    writes = [one for one in life.writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
+    writes = [one for one in life.writes if one.verb in ("update", "patch") and one.subresource in _OF_SPEC]
     for event in life.between(scaler.begun, seen.end):
         if event.difference is None or _REPLICAS not in event.difference.back or not scaler.exists(event.at):
             continue
@@ -216,9 +218,11 @@ def _writers(life: Life, path: str) -> set[str]:
 
 
 def _just_then(life: Life, event: ObjectSeen, *, statuses: bool = False) -> Iterator[Sent]:
-    """Yield the writes to an object that an event may show; ``statuses``: whether those to its subresources count."""
+    """Yield the writes to an object that an event may show; ``statuses``: whether those to its status count."""
     for one in life.writes:
-        if (statuses or not one.subresource) and one.received - _LATE_NS <= event.at <= one.completed + _LATE_NS:
+        if (
+            statuses or one.subresource in _OF_SPEC
+        ) and one.received - _LATE_NS <= event.at <= one.completed + _LATE_NS:
             yield one
 
 

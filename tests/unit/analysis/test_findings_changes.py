@@ -568,8 +568,12 @@ def pod(sim: Simulation, name: str, ms: float, *, ready: float | None = None, go
         sim.request(gone_ms - 20, verb="delete", resource="pods", namespace="t", name=name)
 
 
-@pytest.mark.parametrize(("step", "wrong"), [(0, True), (300, False)])
-def test_all_pods_of_an_object_that_go_at_once(step: int, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("step", "deleted", "wrong"),
+    [(0, "by-name", True), (300, "by-name", False), (0, "collection", True), (0, "collection-of-another", False)],
+)
+def test_all_pods_of_an_object_that_go_at_once(step: int, deleted: str, wrong: bool) -> None:
+    """``deleted``: each by its name, or a whole collection, after which a kubelet deletes each."""
     sim = settled()
     for number in range(3):
         name = f"c-{number}"
@@ -584,8 +588,53 @@ def test_all_pods_of_an_object_that_go_at_once(step: int, wrong: bool) -> None:
                 gone_ms=DELETED - 300,
             )
     gone(sim)
-    every = [one.text for one in analyse(sim.records()).findings if one.id == "availability"]
+    records = list(sim.records())
+    if deleted != "by-name":
+        namespace = "t" if deleted == "collection" else "other"
+        sim.request(CHANGED - 30, verb="deletecollection", resource="pods", namespace=namespace)
+        records = [
+            msgspec.structs.replace(one, user="kubelet")
+            if isinstance(one, rec.Request) and one.verb == "delete" and one.resource == "pods"
+            else one
+            for one in sim.records()
+        ]
+    every = [one.text for one in analyse(records).findings if one.id == "availability"]
     assert any("at once" in one for one in every) == wrong
+
+
+@pytest.mark.parametrize(("rolled", "objects_written", "noted"), [(6, 12, True), (12, 12, False), (6, 6, False)])
+def test_configurations_a_change_of_which_had_an_effect_for_some(
+    rolled: int, objects_written: int, noted: bool
+) -> None:
+    """``objects_written``: those that the operator had written before, as it has to do with them."""
+    sim = settled()
+    sim.watch(CONFIGMAPS, 8)
+    for number in range(12):
+        name = f"c-{number}"
+        of_harness: dict[str, Any] = {"user": "harness", "resource": "configmaps", "namespace": "t", "name": name}
+        shown_now: dict[str, Any] = {"watch": sim.watch_ids[CONFIGMAPS], "namespace": "t", "uid": f"uid-cm-{name}"}
+        sim.request(140, verb="create", code=201, **of_harness)
+        sim.add(rec.ObjectSeen(at=sim.at(145), change="added", name=name, owner="", **shown_now))
+        applied(sim, name)
+        if number < objects_written:
+            sim.request(300, verb="patch", resource="cliques", group="a.io", namespace="t", name=name)
+        sim.request(CHANGED, verb="patch", **of_harness)
+        difference = rec.Difference(kind="content", paths=["data"])
+        sim.add(
+            rec.ObjectSeen(at=sim.at(CHANGED + 5), change="modified", name=name, difference=difference, **shown_now)
+        )
+        if number < rolled:
+            sim.request(CHANGED + 100, verb="patch", resource="cliques", group="a.io", namespace="t", name=name)
+    sim.request(60, verb="watch", resource="configmaps", namespace="t")
+    all_gone(sim)
+    records = [
+        msgspec.structs.replace(one, needs=[f"configmaps/{one.name}"])
+        if isinstance(one, rec.ObjectSeen) and one.change == "added" and one.uid == f"uid-{one.name}"
+        else one
+        for one in sim.records()
+    ]
+    texts = [one.text for one in analyse(records).findings if one.id == "unapplied-changes"]
+    assert any("no effect for 6 of them" in text for text in texts) == noted
 
 
 @pytest.mark.parametrize(

@@ -538,13 +538,18 @@ def test_reads_of_a_kind_that_is_not_watched(names: int, severity: str) -> None:
     assert [one.severity for one in every] == [severity]
 
 
-@pytest.mark.parametrize(("user", "wrong"), [("operator", True), ("harness", False)])
-def test_a_spec_that_the_operator_changes(user: str, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("user", "scaled", "wrong"), [("operator", False, True), ("harness", False, False), ("operator", True, False)]
+)
+def test_a_spec_that_the_operator_changes(user: str, scaled: bool, wrong: bool) -> None:
+    """``scaled``: the test changed it through the scale subresource just before the operator's patch of nothing."""
     sim = settled()
     clique(sim, "own", 150)
     for number in range(3):
         sim.request(200, **APPLIED, name=f"c-{number}")
         shown(sim, f"c-{number}", 210, "added", owner="")
+        if scaled:
+            sim.request(245, **{**APPLIED, "verb": "patch", "subresource": "scale", "code": 200}, name=f"c-{number}")
         written(sim, f"c-{number}", 250, "content", user=user, paths=["spec.size"])
         written(sim, f"c-{number}", 300, "content", paths=["status.ready"])
     gone(sim)

@@ -818,6 +818,25 @@ def test_a_gauge_that_is_not_what_its_name_says(name: str, values: tuple[float, 
     assert ids(sim) == ({"gauge"} if wrong else set())
 
 
+def test_of_several_kinds_of_which_there_are_as_many_a_gauge_is_of_that_which_it_names() -> None:
+    sim = settled()
+    sim.watch(WatchSpec(resource="gizmos.a.io", path="/apis/a.io/v1/namespaces/t/gizmos"), 6)
+    (gizmos,) = (watch for spec, watch in sim.watch_ids.items() if spec.resource == "gizmos.a.io")
+    for number in range(N):
+        clique(sim, f"c-{number}", 200 + number)
+    gone(sim)
+    for _, _, record in list(sim.items):
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[CLIQUES]:
+            sim.add(msgspec.structs.replace(record, watch=gizmos, uid=f"{record.uid}-of-gizmo"))
+    for name in ("op_watched_gizmos", "op_watched_cliques"):
+        scrape(sim, "gauge", name, dict(zip(EDGES, map(float, (0, N, N, N, N)), strict=True)))
+    texts = [one.text for one in found(sim) if one.id == "gauge"]
+    assert {text.split()[0]: text.split()[-1] for text in texts} == {
+        "op_watched_cliques": "cliques.a.io",
+        "op_watched_gizmos": "gizmos.a.io",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "values", "wrong"),
     [
