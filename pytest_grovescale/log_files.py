@@ -77,16 +77,16 @@ def lines_with_credentials(path: Path, *, from_byte: int = 0) -> list[int]:
         return []
     first = 1 + _lines_before(path, path.stat().st_size - len(found))
     lines = found.decode(errors="replace").split("\n")
-    # What follows an object's name is no value of it: `secret shop/token-1: conflict`.
     return [
-        first + number
-        for number, line in enumerate(lines)
-        if redaction.has_credentials(_NAMED_OBJECT.sub(r"\1/object", line))
+        first + number for number, line in enumerate(lines) if redaction.has_credentials(_NAMED.sub("object", line))
     ]
 
 
-_NAMED_OBJECT = re.compile(r"(?<![\w./:-])([a-z0-9][a-z0-9-]*)/[a-z0-9][a-z0-9.-]*(?=: )")
-"""``namespace/name:`` where a line is about an object; see `lines_with_credentials`."""
+_NAMED = re.compile(r"(?<![\w./:-])(?:[a-z0-9][a-z0-9-]*/[a-z0-9][a-z0-9.-]*(?=: )|secrets(?=: [A-Za-z]\w+ [a-z]))")
+"""What a line is about, a kind or an object, as in `secret shop/token-1: conflict` or `secrets: the watch ended`: what
+follows is no value of it."""
+
+
 _PANIC = re.compile(r"Observed a panic|^panic: |panicked at |runtime error: ")
 _OUT_OF_MEMORY = re.compile(
     r"\bOutOfMemory(?:Error|Exception)\b|heap out of memory|fatal error: runtime: out of memory|^MemoryError\b"

@@ -95,7 +95,7 @@ def test_lines_with_credentials_are_found_by_their_number(tmp_path: Path) -> Non
     assert lines_with_credentials(log, from_byte=len(lines[0]) + len(lines[1]) + 2) == [5]
     assert lines_with_credentials(tmp_path / "none.log") == []
     # What follows the name of an object is none, what follows a name of its own is.
-    about = written(tmp_path, ["secret shop/token-1: conflict", "token-1: hunter2hunter2"])
+    about = written(tmp_path, ["secret shop/token-1: conflict", "token-1: hunter2hunter2", "secrets: The user aborted"])
     assert lines_with_credentials(about) == [2]
     # What is redacted already is none.
     assert lines_with_credentials(written(tmp_path, ["password=[redacted]"])) == []

@@ -8,7 +8,8 @@ that is to come or go. Kubernetes' own controllers go step by step
 No false alarm: only pods that the operator itself deleted, or Kubernetes' controllers for what it wrote, all of an
 object's within ten seconds, two Ready ones or more, that as many followed, while the object was not being deleted. It
 is a note: a group of pods may have to start together. A template counts as written twice, its creation included,
-within one generation of its owner, of three objects that no one else writes, where each write changed it; together
+within one generation of its owner, of three objects that no one else writes, where each write changed it; of objects
+of the test's after one of its acts, which changed one object at most that the template names; together
 with the number of pods where nothing else of the owner's spec had changed in ten seconds, nor the test anything of
 another kind. Failed pods count after five seconds without one that took their place, on three objects or one in ten of
 their kind.
@@ -21,6 +22,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
+from ...recording.records import ObjectSeen
 from ..result import Finding
 from .evidence import Life, changed_paths, form, number_of, only_number
 from .grouping import About, Aspect, Found
@@ -36,6 +38,8 @@ _REPLICAS = "spec.replicas"
 _TWICE = 2
 _NEVER_RESTS = 5
 """Templates for one spec from which on no steps of a start explain them: its pods never come to rest."""
+_SHOWN_NS = 300_000_000
+"""How long after its answer a watch may show a write, ns."""
 _TOGETHER_NS = 10_000_000_000
 _FAILED_NS = 5_000_000_000
 _SHARE = 0.1
@@ -131,9 +135,13 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose template the operator wrote twice for one change of their owner."""
     for resource in sorted(seen.lives):
         twice: list[tuple[int, Life]] = []
+        own = True
         for life, events in seen.kinds[resource].changed(_TEMPLATE):
             owner = seen.only_maker_for(life)
             if owner is None:
+                if (most := _for_one_change(seen, life, events)) >= _TWICE:
+                    own = False
+                    twice.append((most, life))
                 continue
             generations: Counter[str | int] = Counter()
             for event in events:
@@ -152,9 +160,32 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
                 # Never what it should be, for long: nearer to the cause than writes without effect in between.
                 about=About(aspect=Aspect.STATE, requests=seen.own_writes(lives_of)),
                 text=f"the operator changed the pod template of {len(twice):,} {resource}"
-                f" {times:,.0f} times (median) for one spec of their owners: each rolls all of their pods",
+                f" {times:,.0f} times (median) for one {'spec of their owners' if own else 'change'}: each rolls all of"
+                " their pods",
                 evidence=(", ".join(life.name for _, life in twice[:_LEAST]),),
             )
+
+
+def _for_one_change(seen: Observed, life: Life, events: Sequence[ObjectSeen]) -> int:
+    """Return how often the operator changed the template of an object that it had not made, for one of the test's acts.
+
+    Where one act changes several objects that the template names, each of them may have asked for it: 1 then.
+    """
+    if life.made_by_operator:
+        return 0
+    acts = seen.workload_changes
+    often: Counter[int] = Counter()
+    for event in events:
+        wrote = {one.user for one in life.writes if one.received <= event.at <= one.completed + _SHOWN_NS}
+        if event is not life.events[0] and wrote == {seen.operator}:
+            often[bisect.bisect_right(acts, event.at)] += 1
+    act, most = max(often.items(), key=lambda one: one[1], default=(0, 0))
+    if most < _TWICE or not act:
+        return most if act else 0
+    until = acts[act] if act < len(acts) else seen.end
+    named = {(kind, (life.namespace, name)) for kind, _, name in (one.partition("/") for one in life.events[0].needs)}
+    asked = {(one.resource, one.object) for one in seen.by_harness(acts[act - 1], until)}
+    return 1 if len(asked & named) > 1 else most
 
 
 def _rolled_for_a_number(seen: Observed) -> Iterator[Finding]:

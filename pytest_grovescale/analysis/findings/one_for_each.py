@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 from statistics import correlation, median
 from typing import NamedTuple
 
+from ...exposition.families import parse
 from ...recording.conditions import is_builtin
 from ...recording.records import STACKS_LEFT
 from ..blocked_workers import read_dump, stack_groups
@@ -45,6 +46,9 @@ _FITS_RECONCILES = 0.98
 
 _GOROUTINES, _THREADS = "goroutines", "threads"
 _SERIES = "go_goroutines"
+_OF_NODE = "nodejs_active_resources{type="
+"""Timers, sockets and the like that keep Node.js running, by prom-client (process.getActiveResourcesInfo())."""
+_NODE_TYPES = {"Timeout": "timers", "TCPSocketWrap": "connections"}
 _GROWN = 20
 _POOL, _MORE_THAN_CORES, _BESIDE = 32, 4, 8
 _ANY_POOL = 40
@@ -127,7 +131,7 @@ def findings(seen: Observed) -> Iterator[tuple[str, Finding]]:
 
 
 def left_by_reconciles(seen: Observed) -> Iterator[Finding]:
-    """Yield what each reconcile of one process leaves behind: goroutines, threads, open files.
+    """Yield what each reconcile of one process leaves behind: goroutines, threads, open files, timers of Node.js.
 
     By its scrapes; threads and files that it does not serve by the looks at the process at the edges of phases.
     """
@@ -136,10 +140,12 @@ def left_by_reconciles(seen: Observed) -> Iterator[Finding]:
     ends = [*(begin for begin, _ in seen.absences), seen.end]
     looks = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.edge}
     at_edges = [looks.get(moment.edge) for moment in target.moments]
+    of_node = {name: parse(name) for name in target.series if name.startswith(_OF_NODE)}
     for what, series, by_proc in (
         (_GOROUTINES, _SERIES, []),
         (_THREADS, "process_threads", [look.threads if look is not None else None for look in at_edges]),
         ("open files", "process_open_fds", [look.files if look is not None else None for look in at_edges]),
+        *((_NODE_TYPES.get(one.labels["type"], one.labels["type"]), name, []) for name, one in of_node.items()),
     ):
         values: list[float | None] = list(target.values(series))
         if by_proc and not any(value is not None for value in values):
@@ -175,17 +181,22 @@ def _over_reconciles(
         return None
     if max(before - after for before, after in pairwise(counts)) > _ROOM:
         return None
-    steps = [sum(seen.reconciles_between(one, other).values()) for one, other in pairwise(scrapes)]
-    done = list(accumulate(steps, initial=0))
-    busy = [after - before for step, before, after in zip(steps, counts, counts[1:], strict=False) if step >= _STEP]
-    times = pairwise(target.moments[scrape].at for scrape in scrapes)
+    reconciled = [seen.reconciles_between(one, other) for one, other in pairwise(scrapes)]
+    times = [(target.moments[one].at, target.moments[other].at) for one, other in pairwise(scrapes)]
     # What comes with each object does not grow where none comes.
-    without = [step for step, (start, end) in zip(steps, times, strict=True) if not seen.begins_any(start, end)]
-    if max(without, default=0) < _STEP or len(busy) < _TIMES or min(busy) <= 0:
-        return None
-    if grown < _LEAST_LEFT * done[-1] or correlation(done, counts) ** 2 < _FITS_RECONCILES:
-        return None
-    return grown / done[-1], done[-1], counts[0], counts[-1]
+    alone = [not seen.begins_any(start, end) for start, end in times]
+    of_all = tuple(sorted({name for counted in reconciled for name in counted}))
+    # Of several controllers, one may leave something behind.
+    for controllers in dict.fromkeys([of_all, *((one,) for one in of_all)]):
+        steps = [sum(counted[one] for one in controllers) for counted in reconciled]
+        done = list(accumulate(steps, initial=0))
+        busy = [after - before for step, before, after in zip(steps, counts, counts[1:], strict=False) if step >= _STEP]
+        without = [step for step, nothing_came in zip(steps, alone, strict=True) if nothing_came]
+        if max(without, default=0) < _STEP or len(busy) < _TIMES or min(busy) <= 0:
+            continue
+        if grown >= _LEAST_LEFT * done[-1] and correlation(done, counts) ** 2 >= _FITS_RECONCILES:
+            return grown / done[-1], done[-1], counts[0], counts[-1]
+    return None
 
 
 def _counted(seen: Observed) -> Iterator[_Counted]:

@@ -602,6 +602,35 @@ def test_all_pods_of_an_object_that_go_at_once(step: int, deleted: str, wrong: b
     assert any("at once" in one for one in every) == wrong
 
 
+@pytest.mark.parametrize(
+    ("others", "by_test", "wrong"),
+    [([], False, True), ([], True, False), (["a"], False, True), (["a", "b"], False, False)],
+)
+def test_a_template_of_the_tests_own_that_is_changed_twice(others: list[str], by_test: bool, wrong: bool) -> None:
+    """``others``: what the template names and the test changes with it; ``by_test``: it writes the template itself."""
+    sim = settled()
+    for number in range(3):
+        applied(sim, f"c-{number}")
+    sim.add(rec.Mark(at=sim.at(CHANGED - 10), label="patch", state="begin"))
+    for number in range(3):
+        name = f"c-{number}"
+        for other in others:
+            sim.request(CHANGED, user="harness", verb="patch", resource="configmaps", namespace="t", name=other)
+        for ms in (CHANGED + 50, CHANGED + 500):
+            user = "harness" if by_test else "operator"
+            sim.request(ms, user=user, verb="patch", resource="cliques", group="a.io", namespace="t", name=name)
+            shown(sim, name, ms + 5, difference=rec.Difference(kind="content", paths=["spec.template.metadata.x"]))
+    all_gone(sim)
+    records = [
+        msgspec.structs.replace(one, needs=[f"configmaps/{other}" for other in others])
+        if isinstance(one, rec.ObjectSeen) and one.change == "added" and one.uid == f"uid-{one.name}"
+        else one
+        for one in sim.records()
+    ]
+    texts = [one.text for one in analyse(records).findings if one.id == "availability"]
+    assert any("2 times (median) for one change" in text for text in texts) == wrong
+
+
 @pytest.mark.parametrize(("rolled", "objects_written", "noted"), [(6, 12, True), (12, 12, False), (6, 6, False)])
 def test_configurations_a_change_of_which_had_an_effect_for_some(
     rolled: int, objects_written: int, noted: bool

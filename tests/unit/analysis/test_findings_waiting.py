@@ -397,6 +397,25 @@ def test_what_each_reconcile_of_one_process_leaves_behind(left: Callable[[int], 
     assert bool(behind) is wrong, behind
 
 
+@pytest.mark.parametrize(("leaving", "wrong"), [("clique", True), ("none", False)])
+def test_timers_that_the_reconciles_of_one_of_two_controllers_leave_behind(leaving: str, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c-0", 200)
+    done = {"clique": 0, "service": 0}
+    for number in range(12):
+        done["clique"] += 30 * (number % 2)
+        done["service"] += 25 * (number % 3)
+        served = {
+            f'controller_runtime_reconcile_total{{controller="{name}",result="success"}}': count
+            for name, count in done.items()
+        }
+        timers = 'nodejs_active_resources{type="Timeout"}'
+        sim.scrape(150 + 200 * number, {**served, timers: 2 + done.get(leaving, 0)})
+    gone(sim)
+    behind = [one for one in found(sim) if "leave timers behind" in one.text]
+    assert bool(behind) is wrong, behind
+
+
 @pytest.mark.parametrize(("each", "wrong"), [(1.0, True), (0.0, False)])
 def test_threads_that_each_reconcile_leaves_behind_and_that_no_metric_counts(each: float, wrong: bool) -> None:
     sim = settled()
