@@ -176,9 +176,11 @@ def _container(one: Object, deployment: Found, maps: Mapping[str, Mapping[str, A
 def _metrics_variable(env: Iterable[Mapping[str, Any]]) -> int:
     """Return the port that a variable of a container names as that of its metrics; 0 without one."""
     for item in env:
-        found = re.fullmatch(r"(?:[\w.\[\]:]*:)?(\d+)", str(item.get("value", "")))
-        if found and (role(str(item.get("name", ""))) or ("",))[0] == METRICS:
-            return int(found[1])
+        name, found = str(item.get("name", "")), re.fullmatch(r"([\w.\[\]:]*:)?(\d+)", str(item.get("value", "")))
+        # An address says what it is: METRICS=:8080.
+        is_address = found and found[1] and words_of(name) <= _PROMETHEUS
+        if found and (is_address or (role(name) or ("",))[0] == METRICS):
+            return int(found[2])
     return 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -66,6 +66,7 @@ def first_test(
     """
     owned, created = owned_kinds(found), may_create(facts, resource, found)
     steps = [_step(*samples[kind], found, created, alone=len(samples) == 1) for kind in _named(resource.kind, samples)]
+    steps = [_after(steps[:index], step) for index, step in enumerate(steps)]
     makes = [plural for plural in _MAKES_PODS if plural in created]
     guesses = []
     if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
@@ -142,6 +143,17 @@ def _handled_by_kopf(resource: CustomResource) -> Milestone:
         reason="kopf notes in an annotation that all handlers of an object have succeeded",
         is_guess=False,
     )
+
+
+def _after(before: Sequence[Step], step: Step) -> Step:
+    """Return a step whose counts of children include those that steps before it have made."""
+    placed = [one for each in before for one in each.milestones]
+    milestones = []
+    for one in step.milestones:
+        times = 1 + sum(other == one for other in placed)
+        expression = one.expression.replace(", objects,", f", {times} * objects,") if times > 1 else one.expression
+        milestones.append(msgspec.structs.replace(one, expression=expression))
+    return msgspec.structs.replace(step, milestones=tuple(milestones))
 
 
 def _children(kind: str) -> Milestone:

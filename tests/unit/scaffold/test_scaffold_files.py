@@ -339,6 +339,13 @@ def samples(spec: str, more: dict[str, str] | None = None) -> Plan:
     )
 
 
+def test_children_of_two_kinds_are_counted_together() -> None:
+    source = "package main\nfunc main() {\nctrl.NewManager(a, b)\nx.For(a).Owns(&v1.Secret{})\n}\n"
+    written = text(samples("{gadgetRef: {name: gadget-sample}}", {"main.go": source}), "test_backups.py")
+    assert 'prepare.milestone("gadgets-secrets-there", conditions.count("secret", objects, op=">="))' in written
+    assert 'deploy.milestone("secrets-there", conditions.count("secret", 2 * objects, op=">="))' in written
+
+
 @pytest.mark.parametrize(
     "spec", ["{gadgetRef: {name: gadget-sample}}", "{gadget: gadget-sample, text: '{{ x }}'}", "{of: [gadget-sample]}"]
 )

@@ -239,6 +239,14 @@ def test_a_fixed_metrics_address_is_a_guess() -> None:
     assert go().metrics == "http://127.0.0.1:8080/metrics"
 
 
+@pytest.mark.parametrize(("value", "known"), [(":8080", True), ("8080", False), ("on", False)])
+def test_a_variable_for_metrics_is_an_address_where_its_value_is_one(value: str, known: bool) -> None:
+    container = f'{{name: manager, env: [{{name: METRICS, value: "{value}"}}]}}'
+    found = go(options='Metrics: metricsserver.Options{BindAddress: os.Getenv("METRICS")}', files=deployment(container))
+    assert found.env["METRICS"] == ("127.0.0.1:{metrics_port}" if known else value)
+    assert ("{metrics_port}" in found.metrics) is known
+
+
 def test_metrics_that_are_always_secure_are_read_with_a_token() -> None:
     flag = 'flag.StringVar(&a, "metrics-bind-address", ":8443", "…")'
     found = go(flag, options="Metrics: metricsserver.Options{BindAddress: a, SecureServing: true}")
