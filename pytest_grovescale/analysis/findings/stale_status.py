@@ -16,34 +16,41 @@ things with another name only where all pods below the object are Ready, a numbe
 neither that nor a number of its children. A condition or phase counts where no pod below an object that is called ready
 is Ready, or all are of one that is not, as many as a number of its spec. A status is ahead where it was written before
 the first pod below the object became Ready by the API server's own order of writes, so that no delay of a watch can
-matter; so was a number of ready pods that is more than had been Ready by then, of three objects. It is late where the
-median of five changes, each the next one after a child's, is over a second for a kind that the operator does not watch,
-and over three for others, on a machine that nothing else slowed down, by an operator that does not work through a
-queue. A new generation that a ready object observed before anything was written below it is a note, by the same order,
-three times; so is a condition, but Available, that came True after the first pods were Ready, and stays so until a
-second and a half after a new generation was observed while all pods of the one before go.
+matter, or, of three objects without pods, before the operator made anything for them; so was a number of ready pods
+that is more than had been Ready by then, of three objects. It is late where the median of five changes, each the next
+one after a child's, is over a second for a kind that the operator does not watch, and over three for others, on a
+machine that nothing else slowed down, by an operator that does not work through a queue. A new generation that a ready
+object observed before anything was written below it is a note, by the same order, three times; so is a condition, but
+Available, that came True after the first pods were Ready, and stays so until a second and a half after a new generation
+was observed while all pods of the one before go.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from ...recording.records import ObjectSeen
 from ..result import Finding
 from .evidence import BUDGETS, Life, Window, condition, form, number_of
 from .grouping import About, Aspect, Found
-from .new_generations import CACHE_LAG_NS, GENERATION, ID, READY_STATES, first_ready, of_new_generations
 from .observed import Observed
+from .premature_status import (
+    CACHE_LAG_NS,
+    GENERATION,
+    ID,
+    PODS,
+    READY_PODS,
+    READY_STATES,
+    REPLICAS,
+    of_field,
+    premature,
+)
 
-_READY_PODS, _PODS = "status.readyReplicas", "status.replicas"
-_REPLICAS = (_READY_PODS, _PODS, "status.availableReplicas")
 _LONG_S = 5.0
 _MOST = 0.8
 """Share of the owners that are wrong with something wrong below them, from which on they follow from it."""
@@ -86,13 +93,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
         # Numbers of the same pods are wrong together; how many there are says most.
         others = [
             other
-            for other in _REPLICAS
-            if other != field in _REPLICAS
+            for other in REPLICAS
+            if other != field in REPLICAS
             and (alike := found.get((resource, other))) is not None
             and alike[0] is window
             and len(alike[1]) == len(wrong)
         ]
-        if others and field != _PODS and (_PODS in others or _REPLICAS.index(field) > _REPLICAS.index(others[0])):
+        if others and field != PODS and (PODS in others or REPLICAS.index(field) > REPLICAS.index(others[0])):
             continue
         yield Found(
             id=ID,
@@ -107,9 +114,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         )
     changes = _status_changes(seen)
     yield from _unobserved(seen, {resource for resource, field in found if field == GENERATION[1]}, changes)
-    yield from _ahead(seen)
-    yield from _more_than_were(seen)
-    yield from of_new_generations(seen)
+    yield from premature(seen)
     yield from _behind(seen, changes)
 
 
@@ -148,13 +153,7 @@ def _about(
         if when is window and above != resource
         if sum(not lives.isdisjoint(seen.below(one.life)) for one in others) >= _MOST * len(others)
     }
-    return _of_field(seen, {resource, *owners}, _STATUS if is_several or owners else field)
-
-
-def _of_field(seen: Observed, resources: Collection[str], field: str) -> About:
-    """Return what a finding of a field of some kinds' objects is about: most of these it mostly is wrong in."""
-    objects = {life.key for resource in resources for life in seen.lives[resource]}
-    return About(aspect=Aspect.STATE, objects=objects, field=field)
+    return of_field(seen, {resource, *owners}, _STATUS if is_several or owners else field)
 
 
 def _unobserved(seen: Observed, known: set[str], changes: Mapping[Life, Sequence[int]]) -> Iterator[Finding]:
@@ -174,7 +173,7 @@ def _unobserved(seen: Observed, known: set[str], changes: Mapping[Life, Sequence
             yield Found(
                 id=ID,
                 severity="defect",
-                about=_of_field(seen, {resource}, GENERATION[1]),
+                about=of_field(seen, {resource}, GENERATION[1]),
                 text=f"{GENERATION[1]} of {len(behind):,} {resource} stays behind, although their status was written"
                 f" seconds after the generation: {behind[0]}",
                 evidence=tuple(behind[1:_SHOWN]),
@@ -277,30 +276,28 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
         for path, text in _failing_children(seen, status, window):
             wrong[path].append(_Wrong(life, text))
         for path, text in [*_of_its_own_name(seen, status, window), *_contradicts(status, window)]:
-            if path not in _REPLICAS:
+            if path not in REPLICAS:
                 wrong[path].append(_Wrong(life, text))
-        if _READY_PODS not in numbers and _PODS not in numbers:
+        if READY_PODS not in numbers and PODS not in numbers:
             continue
         own = [
             child for child in seen.children.get(life.uid, ()) if child.resource == "pods" and child.stays(window.end)
         ]
         if not own or not rest.changed.isdisjoint(own):
             continue
-        if _READY_PODS in numbers:
+        if READY_PODS in numbers:
             ready = len(rest.ready.intersection(own))
-            if numbers[_READY_PODS] != ready:
-                wrong[_READY_PODS].append(
-                    _Wrong(life, f"{life.name} has {numbers[_READY_PODS]}, and {ready} Ready pods")
-                )
-        if numbers.get(_PODS, len(own)) == len(own):
+            if numbers[READY_PODS] != ready:
+                wrong[READY_PODS].append(_Wrong(life, f"{life.name} has {numbers[READY_PODS]}, and {ready} Ready pods"))
+        if numbers.get(PODS, len(own)) == len(own):
             continue
         # Those that ended may be left out, as a ReplicaSet does.
         ended = sum(pod.field(_PHASE, window.end) in _ENDED for pod in own)
-        if numbers[_PODS] != len(own) - ended:
-            surplus = numbers[_PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[_PODS])
+        if numbers[PODS] != len(own) - ended:
+            surplus = numbers[PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[PODS])
             wanted_so, too_many = (", as its spec wants,", ": the others are too many") if surplus else (",", "")
-            wrong[_PODS].append(
-                _Wrong(life, f"{life.name} has {numbers[_PODS]}{wanted_so} and {len(own)} pods{too_many}")
+            wrong[PODS].append(
+                _Wrong(life, f"{life.name} has {numbers[PODS]}{wanted_so} and {len(own)} pods{too_many}")
             )
     return wrong
 
@@ -431,67 +428,3 @@ def _followed(seen: Observed, life: Life, changes: Mapping[Life, Sequence[int]])
         # One that works through a queue comes to each object late.
         if kind and not own and not (kind in seen.watched_by_operator and seen.own_rate(before, after) > _AT_WORK):
             yield kind, (after - before) / 1e9
-
-
-def _ahead(seen: Observed) -> Iterator[Finding]:
-    """Yield a finding for each kind that was called ready before any pod below it was."""
-    for resource in sorted(seen.status_written & set(seen.lives)):
-        early: dict[str, list[tuple[float, str]]] = defaultdict(list)
-        for life in seen.lives[resource]:
-            # One that is made while the workload goes has the status of the children that its namesake left.
-            before = seen.workload_deleted is None or life.events[0].at < seen.workload_deleted
-            became = _called_ready(life) if before else {}
-            first = first_ready(seen, life) if became else None
-            for path, event in became.items():
-                if first is not None and 0 < int(event.resource_version or 0) < int(first.resource_version or 0):
-                    early[path].append(((first.at - event.at) / 1e9, life.name))
-        for path, found in early.items():
-            seconds = median(before for before, _ in found)
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=_of_field(seen, {resource}, path),
-                text=f"{path} said that {number_of(len(found), resource)} {form(len(found), 'is', 'are')} ready before"
-                f" the first of {form(len(found), 'its', 'their')} pods was Ready,"
-                f" {seconds:.2g} s before (median)",
-                evidence=(", ".join(name for _, name in found[:_SHOWN]),),
-            )
-            break
-
-
-def _more_than_were(seen: Observed) -> Iterator[Finding]:
-    """Yield the kinds that counted more pods as Ready than had been, by the API server's own order of writes."""
-    for resource in sorted(seen.status_written & set(seen.lives)):
-        found: list[str] = []
-        for life in seen.lives[resource]:
-            became = [pod.ready for pod in seen.children.get(life.uid, ()) if pod.resource == "pods" and pod.ready]
-            if not became or any(event.initial for event in (life.events[0], *became)):
-                continue
-            versions = sorted(int(event.resource_version or 0) for event in became)
-            for event in life.events if versions[0] else ():
-                number = event.numbers.get(_READY_PODS)
-                were = bisect_left(versions, int(event.resource_version or 0))
-                if isinstance(number, int) and number > were > 0:
-                    found.append(f"{life.name} said {number:,}, and {were:,} of its pods had been Ready")
-                    break
-        if len(found) >= _SHOWN:
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=_of_field(seen, {resource}, _READY_PODS),
-                text=f"{_READY_PODS} of {len(found):,} {resource} counted pods that had not been Ready yet: {found[0]}",
-                evidence=tuple(found[1:_SHOWN]),
-            )
-
-
-def _called_ready(life: Life) -> dict[str, ObjectSeen]:
-    """Return path → the first event with which an object's status said that it is ready."""
-    found: dict[str, ObjectSeen] = {}
-    for event in life.events:
-        if event.initial:
-            return {}
-        for path, value in event.numbers.items():
-            counted = path in _REPLICAS and path != _PODS and isinstance(value, int) and value > 0
-            if READY_STATES.get(path) == value or counted:
-                found.setdefault(path, event)
-    return found

@@ -162,10 +162,12 @@ _KINDS = ("requests", "objects", "outcome", "times", "failures")
 
 
 def evidence_of(rule: str) -> list[tuple[Aspect, str]]:
-    """Return (aspect, what it rests on) of each finding of a rule, by its source."""
-    source = Path(str(sys.modules[RULES[rule].__module__].__file__)).read_text(encoding="utf-8")
+    """Return (aspect, what it rests on) of each finding of a rule, by its source, and those of its parts."""
+    package = RULES[rule].__module__.rpartition(".")[0]
+    parts = [one for name, one in sys.modules.items() if name.startswith(package) and getattr(one, "ID", "") == rule]
+    sources = [Path(str(one.__file__)).read_text(encoding="utf-8") for one in parts]
     found = []
-    for call in ast.walk(ast.parse(source)):
+    for call in (node for source in sources for node in ast.walk(ast.parse(source))):
         maker = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
         if isinstance(call, ast.Call) and maker in ("About", "of_outcome"):
             names = {word.arg: word.value for word in call.keywords} | ({"outcome": call} if call.args else {})

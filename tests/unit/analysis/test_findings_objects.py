@@ -1315,6 +1315,25 @@ def test_a_status_that_is_ready_before_any_pod_is(version: str, wrong: bool) -> 
     assert bool(ahead) is wrong
 
 
+@pytest.mark.parametrize(
+    ("owners", "made", "act_ms", "wrong"),
+    [(3, "500", 0, True), (3, "100", 0, False), (2, "500", 0, False), (3, "500", 350, False)],
+)
+def test_a_status_that_is_ready_before_anything_is_made(owners: int, made: str, act_ms: int, wrong: bool) -> None:
+    """``made``: version of what is made for each; its status has 300. ``act_ms``: the test asks for more before it."""
+    sim = settled()
+    for number in range(owners):
+        clique(sim, f"c-{number}", 120, owner="", resource_version="1")
+        written(sim, f"c-{number}", 300, "content")
+        ready: dict[str, str | int] = {"status.conditions[type=Ready].status": "True"}
+        shown(sim, f"c-{number}", 315, numbers=ready, resource_version="300")
+        clique(sim, f"c-{number}-s", 400, owner=f"uid-c-{number}", resource_version=made)
+    if act_ms:
+        sim.add(rec.Mark(at=sim.at(act_ms), label="patch", state="begin"))
+    gone(sim)
+    assert any("before anything was made" in one.text for one in found(sim)) is wrong
+
+
 @pytest.mark.parametrize(("ready", "wrong"), [(2, True), (3, False)])
 def test_a_number_of_ready_things_under_a_name_of_its_own(ready: int, wrong: bool) -> None:
     sim = opened(Simulation())

@@ -1,23 +1,26 @@
-"""What a status says of a new generation while what was below it for the one before still is.
+"""What a status says before it is so: of a new object, and of a new generation.
 
 Part of the rule `stale_status`, which has its reason and when it is silent.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import zip_longest
 from statistics import median
 
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .evidence import WANTED, Life, changed_paths, condition, number_of
+from .evidence import WANTED, Life, changed_paths, condition, form, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
 ID = "stale-status"
 
+READY_PODS, PODS = "status.readyReplicas", "status.replicas"
+REPLICAS = (READY_PODS, PODS, "status.availableReplicas")
 GENERATION = ("metadata.generation", "status.observedGeneration")
 CACHE_LAG_NS = 1_500_000_000
 """Time within which a status may be written by an older generation, from a cache that is behind, ns."""
@@ -32,10 +35,96 @@ _AVAILABLE = condition("Available")
 """True while enough pods are Ready, of whatever generation, as that of a Deployment."""
 
 
-def of_new_generations(seen: Observed) -> Iterator[Finding]:
-    """Yield what statuses said too soon of new generations."""
+def premature(seen: Observed) -> Iterator[Finding]:
+    """Yield what statuses said too soon."""
+    yield from _ahead(seen)
+    yield from _more_than_were(seen)
     yield from _observed_ahead(seen)
     yield from _rolling_on(seen)
+
+
+def _ahead(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding for each kind that was called ready before any pod below it was, or anything was made for it."""
+    for resource in sorted(seen.status_written & set(seen.lives)):
+        early: dict[tuple[str, bool], list[tuple[float, str]]] = defaultdict(list)
+        for life in seen.lives[resource]:
+            # One that is made while the workload goes has the status of the children that its namesake left.
+            before = seen.workload_deleted is None or life.events[0].at < seen.workload_deleted
+            became = _called_ready(life) if before else {}
+            of_pods = bool(seen.pods_below.get(life.uid))
+            first = (first_ready if of_pods else _first_made)(seen, life) if became else None
+            for path, event in became.items():
+                if first is not None and 0 < int(event.resource_version or 0) < int(first.resource_version or 0):
+                    acts = bisect_left(seen.workload_changes, first.at) - bisect_left(seen.workload_changes, event.at)
+                    if of_pods or not acts:
+                        early[path, of_pods].append(((first.at - event.at) / 1e9, life.name))
+        for (path, of_pods), found in early.items():
+            if not of_pods and len(found) < _SHOWN:
+                continue
+            seconds = median(before for before, _ in found)
+            said = f"{path} said that {number_of(len(found), resource)} {form(len(found), 'is', 'are')} ready before"
+            whose, them = form(len(found), "its", "their"), form(len(found), "it", "them")
+            what = f"the first of {whose} pods was Ready" if of_pods else f"anything was made for {them}"
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=of_field(seen, {resource}, path),
+                text=f"{said} {what}, {seconds:.2g} s before (median)",
+                evidence=(", ".join(name for _, name in found[:_SHOWN]),),
+            )
+            break
+
+
+def _first_made(seen: Observed, life: Life) -> ObjectSeen | None:
+    """Return the event with which the first object that the operator made for one came; None where none is known."""
+    made = [child.events[0] for child in seen.children.get(life.uid, ()) if child.made_by_operator]
+    if any(event.initial for event in made):
+        return None
+    return min(made, key=lambda event: int(event.resource_version or 0), default=None)
+
+
+def _more_than_were(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds that counted more pods as Ready than had been, by the API server's own order of writes."""
+    for resource in sorted(seen.status_written & set(seen.lives)):
+        found: list[str] = []
+        for life in seen.lives[resource]:
+            became = [pod.ready for pod in seen.children.get(life.uid, ()) if pod.resource == "pods" and pod.ready]
+            if not became or any(event.initial for event in (life.events[0], *became)):
+                continue
+            versions = sorted(int(event.resource_version or 0) for event in became)
+            for event in life.events if versions[0] else ():
+                number = event.numbers.get(READY_PODS)
+                were = bisect_left(versions, int(event.resource_version or 0))
+                if isinstance(number, int) and number > were > 0:
+                    found.append(f"{life.name} said {number:,}, and {were:,} of its pods had been Ready")
+                    break
+        if len(found) >= _SHOWN:
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=of_field(seen, {resource}, READY_PODS),
+                text=f"{READY_PODS} of {len(found):,} {resource} counted pods that had not been Ready yet: {found[0]}",
+                evidence=tuple(found[1:_SHOWN]),
+            )
+
+
+def _called_ready(life: Life) -> dict[str, ObjectSeen]:
+    """Return path → the first event with which an object's status said that it is ready."""
+    found: dict[str, ObjectSeen] = {}
+    for event in life.events:
+        if event.initial:
+            return {}
+        for path, value in event.numbers.items():
+            counted = path in REPLICAS and path != PODS and isinstance(value, int) and value > 0
+            if READY_STATES.get(path) == value or counted:
+                found.setdefault(path, event)
+    return found
+
+
+def of_field(seen: Observed, resources: Collection[str], field: str) -> About:
+    """Return what a finding of a field of some kinds' objects is about: most of these it mostly is wrong in."""
+    objects = {life.key for resource in resources for life in seen.lives[resource]}
+    return About(aspect=Aspect.STATE, objects=objects, field=field)
 
 
 def _observed_ahead(seen: Observed) -> Iterator[Finding]:
