@@ -5,7 +5,8 @@ object to all of another kind makes that many of each change: reconciles grow wi
 reconciled for nothing is paid for in the queue: what really changed waits behind it.
 (https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/predicate)
 
-A reconcile that looks at all objects shows in the CPU time of each change, which grows with them.
+A reconcile that looks at all objects shows in the CPU time of each change, which grows with them. What each change
+costs besides, `reconcile_costs` has.
 
 One object that is written for each of many others, as a count of them in the status of what they share, wakes all who
 watch it each time: where that are these others, the reconciles grow with their square.
@@ -17,9 +18,8 @@ has to do with its owners, theirs, all below it, and what names it; only what wa
 and not what the operator does at quiet times as well, or tries again; by reconciles that end with a RequeueAfter it is
 a note. In a phase, what an operator asks for itself (``RequeueAfter``, up to once a second for each object) and its
 retries are left out, and five reconciles for each change of any object are far beyond the 0.1 to 1.3 of sound
-operators. Processes that it starts are a note: an operator may be a shell around other programs. After the last object
-of all kinds is gone, each may be reconciled once more. CPU time is a note, in seconds with twenty changes in
-which nothing went, three times as much for each with three times the objects in each of them.
+operators. After the last object of all kinds is gone, each may be reconciled once more. CPU time is a note, in seconds
+with twenty changes in which nothing went, three times as much for each with three times the objects in each of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from statistics import median
 from typing import NamedTuple
 
 from ...exposition.families import parse
-from ...recording.records import CpuRead
 from ..api_requests import triggers_of
 from ..reconciles import is_of, objects_of
 from ..result import OPERATOR, Finding
@@ -42,6 +41,7 @@ from .evidence import ObjectId, Touch
 from .grouping import About, Aspect, Found
 from .noop_work import by_controller, caused_by_triggers, triggered_itself
 from .observed import QUIET_NS, Observed
+from .reconcile_costs import costs
 
 ID = "reconcile-amplification"
 
@@ -76,12 +76,6 @@ _INTERVALS = 4
 _CPU_MS = 5.0
 """CPU time for each change from which on its growth matters, ms."""
 
-_OF_CHILDREN, _OF_CHILDREN_NS = 0.2, 200_000_000
-"""Share of the operator's CPU time, and time, ns, of processes that it starts, from which on they are worth a note."""
-
-_THREADS, _STARTED = 0.4, 50
-"""Threads that were started for each reconcile, and in all, from which on a reconcile starts its own."""
-
 _AGAIN = 3
 """Reconciles of each object in the second of a touch that are no more of the touch."""
 
@@ -109,8 +103,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _one_for_all(seen)
     if not growing:
         yield from _cpu_growing(seen)
-    yield from _in_children(seen)
-    yield from _in_threads(seen)
+    yield from costs(seen)
 
 
 def _woken(seen: Observed) -> Iterator[Finding]:
@@ -460,41 +453,3 @@ def _after_the_end(seen: Observed) -> Iterator[Finding]:
                 f" {more:,.0f} times in {seconds:.1f} s",
                 check="hot_loop()",
             )
-
-
-def _in_children(seen: Observed) -> Iterator[Finding]:
-    """Yield that much of the operator's CPU time is of processes that it starts and that end."""
-    reads = [read for read in seen.contents.reads.get(OPERATOR, ()) if seen.begin <= read.at <= seen.end]
-    by_pid: dict[int, list[CpuRead]] = defaultdict(list)
-    for read in reads:
-        by_pid[read.pid].append(read)
-    used = sum(of_one[-1].cpu_ns - of_one[0].cpu_ns for of_one in by_pid.values())
-    reaped = sum(of_one[-1].reaped_ns - of_one[0].reaped_ns for of_one in by_pid.values())
-    if reaped >= max(_OF_CHILDREN_NS, _OF_CHILDREN * used):
-        each = f"; that is {reaped / seen.reconciled / 1e6:.2g} ms for each reconcile" if seen.reconciled else ""
-        yield Found(
-            id=ID,
-            severity="note",
-            about=About(aspect=Aspect.AMOUNT),
-            text=f"{reaped / used:.0%} of the operator's CPU time ({reaped / 1e9:.2g} of {used / 1e9:.2g} s) went to"
-            " processes that it starts and that end",
-            evidence=(f"a shell, a command-line tool or an interpreter starts each time{each}",),
-        )
-
-
-def _in_threads(seen: Observed) -> Iterator[Finding]:
-    """Yield that reconciles start threads of their own, by Micrometer's count of those that the JVM started."""
-    target, first = seen.target, seen.first_scrape
-    if target is None or first is None:
-        return
-    last, name = len(target.moments) - 1, "jvm_threads_started_threads_total"
-    started = sum(target.grown(one, first, last) for one in target.series if one.partition("{")[0] == name)
-    if started >= max(_STARTED, _THREADS * seen.reconciled) and seen.reconciled:
-        yield Found(
-            id=ID,
-            severity="note",
-            about=About(aspect=Aspect.AMOUNT),
-            text=f"the operator started {started:,.0f} threads in {seen.reconciled:,} reconciles: a pool that is made"
-            " in each reconcile, and not shared, costs a thread each time, and leaks it where it is not shut down",
-            evidence=(name,),
-        )

@@ -647,6 +647,27 @@ def test_processes_that_the_operator_starts(reaped_s: float, noted: bool) -> Non
     assert any("processes that it starts" in text for text in texts) == noted
 
 
+@pytest.mark.parametrize(
+    ("used_s", "writes", "jvm", "noted"),
+    [(4.0, 20, False, True), (4.0, 120, False, False), (0.5, 20, False, False), (4.0, 20, True, False)],
+)
+def test_cpu_time_of_each_write(used_s: float, writes: int, jvm: bool, noted: bool) -> None:
+    sim = settled()
+    sim.items = [
+        (at, order, msgspec.structs.replace(record, cpu_ns=record.cpu_ns + round(used_s * 1e9)))
+        if isinstance(record, rec.CpuRead) and record.process == "operator" and record.edge != "start:deploy"
+        else (at, order, record)
+        for at, order, record in sim.items
+    ]
+    for number in range(writes):
+        sim.request(300 + number, verb="create", resource="configmaps", namespace="t", name=f"a-{number}", code=201)
+        sim.request(400 + number, verb="patch", resource="cliques", group="a.io", subresource="status", name="c")
+    if jvm:
+        sim.scrape(DEPLOYED + 10, {"jvm_threads_live_threads": 20.0})
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "reconcile-amplification"]
+    assert any("computes for" in text for text in texts) is noted
+
+
 @pytest.mark.parametrize(("started", "noted"), [(400, True), (60, False)])
 def test_threads_that_reconciles_start(started: int, noted: bool) -> None:
     sim = settled()
