@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import msgspec
+
+from .. import redaction
+from .conditions import is_builtin
 
 _OF_CLUSTER = ("configmaps/kube-root-ca.crt", "serviceaccounts/default")
 """What the cluster makes in each namespace; the ConfigMap is mounted in each pod with a ServiceAccount."""
@@ -29,6 +33,10 @@ class _Sources(msgspec.Struct, rename="camel", gc=False):
     secret_ref: _Named | None = None
     config_map_key_ref: _Named | None = None
     secret_key_ref: _Named | None = None
+
+
+class _WithSpec(msgspec.Struct, gc=False):
+    spec: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _Projected(msgspec.Struct, gc=False):
@@ -185,6 +193,7 @@ def _reader(shape: type[Shape], names: Callable[[Shape], Iterator[str]]) -> Call
     return lambda data: set(names(decode(data)))
 
 
+_decode_spec = msgspec.json.Decoder(_WithSpec).decode
 _of_workload = _reader(_WithTemplate, lambda one: _of_template(one.spec))
 
 _READERS = {
@@ -205,6 +214,17 @@ _BY_FIELD = re.compile(
     rb'"\w*?(secret|config_?map)\w*":(?:"([a-z0-9.-]+)"|\{[^{}]*?"name":"([a-z0-9.-]+)")', re.IGNORECASE
 )
 """A field such as ``secretName: a`` or ``configMapRef: {name: a}``, as the API server writes JSON."""
+_ANY_NAME = re.compile(rb'"(\w+)":"([a-z][a-z0-9.-]{2,62})"')
+_NAMES = 32
+"""Names that are kept of one object: a spec with many is one with texts."""
+
+
+def any_kind(name: str) -> str:
+    """Return how a field's value is kept that may be the name of an object of any kind.
+
+    By a checksum: it may as well be a password that its field does not call one.
+    """
+    return f"*/{zlib.crc32(name.encode()):x}"
 
 
 def needed(resource: str, data: msgspec.Raw | bytes) -> list[str]:
@@ -212,14 +232,20 @@ def needed(resource: str, data: msgspec.Raw | bytes) -> list[str]:
 
     Of pods and templates: what they cannot start without, ConfigMaps, Secrets and claims that are not optional, and
     their ServiceAccount; of a StatefulSet its Service, of an Ingress its Services and certificates, of a RoleBinding
-    its Role and ServiceAccounts, of a HorizontalPodAutoscaler its target. Of other kinds, as custom resources, the
-    Secrets and ConfigMaps that their fields name, as it seems.
+    its Role and ServiceAccounts, of a HorizontalPodAutoscaler its target. Of custom resources the
+    Secrets and ConfigMaps that fields of their spec name, as it seems, and what may be any other name (`any_kind`).
     """
     if (reader := _READERS.get(resource)) is not None:
         return sorted(reader(data).difference(_OF_CLUSTER))
-    found = _BY_FIELD.findall(memoryview(data) if isinstance(data, msgspec.Raw) else data)
+    if is_builtin(resource):
+        return []
+    spec = bytes(_decode_spec(data).spec)
     kinds = {b"secret": "secrets"}
-    return sorted({f"{kinds.get(kind.lower(), 'configmaps')}/{(text or name).decode()}" for kind, text, name in found})
+    sure = {
+        (text or name).decode(): kinds.get(kind.lower(), "configmaps") for kind, text, name in _BY_FIELD.findall(spec)
+    }
+    others = {name.decode() for field, name in _ANY_NAME.findall(spec) if not redaction.secret_name(field.decode())}
+    return [*sorted(f"{kind}/{name}" for name, kind in sure.items()), *map(any_kind, sorted(others - {*sure})[:_NAMES])]
 
 
 def _all_sources(spec: _PodSpec) -> Iterator[_Sources]:

@@ -222,8 +222,8 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     (``spec.components[]``), ``metadata.generation``, and the status of conditions; those that changed. Not of pods, nor
     of objects that only a condition reads."""
     needs: list[str] = []
-    """When it was first seen: what it names and needs in its namespace, each as ``configmaps/NAME``; see
-    `object_references`. Recordings made before this field do not say it, or only of pods and templates."""
+    """When it was first seen: what it names and needs in its namespace, as ``configmaps/NAME``, and of custom resources
+    checksums of what may be names, ``*/bf31d03``; see `object_references`. Older recordings say it of fewer kinds."""
     exposed: list[str] = []
     """Changed fields of its annotations, status and data, and variables of containers, as ``env[NAME] in spec``, with
     what looks like a credential; never of a Secret."""

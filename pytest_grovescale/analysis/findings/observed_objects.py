@@ -11,6 +11,7 @@ from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
+from ...recording.object_references import any_kind
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
 from ..audit_times import namespace_of
 from ..recording_index import WatchStory
@@ -208,7 +209,10 @@ class ObservedObjects(ObservedRequests):
 
     def naming(self, life: Life) -> Iterator[Life]:
         """Yield what names an object in its first version, as templates do Secrets; its owners; what else it names."""
-        for one in self._naming.get((f"{life.resource}/{life.name}", life.namespace), ()):
+        for one in (
+            *self._naming.get((f"{life.resource}/{life.name}", life.namespace), ()),
+            *self._naming.get((any_kind(life.name), life.namespace), ()),
+        ):
             yield from self.line(one)
             for kind, _, name in (need.partition("/") for need in one.events[0].needs or ()):
                 yield from self.of_name.get((kind, (one.namespace, name)), ())
@@ -219,7 +223,9 @@ class ObservedObjects(ObservedRequests):
         found: dict[tuple[str, str], list[Life]] = defaultdict(list)
         for life in self.known.values():
             for need in life.events[0].needs or ():
-                found[need, life.namespace].append(life)
+                # What an object without a namespace is called, those of any may name.
+                for namespace in {life.namespace, ""}:
+                    found[need, namespace].append(life)
         return found
 
     @functools.cached_property

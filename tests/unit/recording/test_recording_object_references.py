@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.object_references import needed
+from pytest_grovescale.recording.object_references import any_kind, needed
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -58,15 +58,17 @@ def test_references_that_are_not_optional_are_needed(resource: str, content: dic
 def test_fields_of_other_kinds_say_what_they_name() -> None:
     assert needed("widgets.example.com", encoded({"spec": "any"})) == []
     spec = {
-        "credentialsSecretRef": {"key": "token", "name": "a"},
+        "credentialsSecretRef": {"key": "t", "name": "a"},
         "sources": [{"secretName": "b"}, {"configMap": {"items": [{"name": "no"}], "name": "late"}}],
         "configMapName": "c",
-        "nameOfSecretField": "not one",
+        "issuer": "internal",
+        "password": "hunter2",
         "text": 'secretName: "d"',
     }
-    widget = msgspec.json.encode({"spec": spec})
-    assert needed("widgets.example.com", widget) == ["configmaps/c", "secrets/a", "secrets/b"]
-    assert needed("widgets.example.com", msgspec.Raw(widget)) == ["configmaps/c", "secrets/a", "secrets/b"]
+    widget = encoded({"metadata": {"name": "not-in-spec"}, "spec": spec})
+    others = [any_kind("internal"), any_kind("late")]
+    assert needed("widgets.example.com", widget) == ["configmaps/c", "secrets/a", "secrets/b", *others]
+    assert needed("configmaps", encoded({"spec": spec, "data": {"secret": "x"}})) == []
 
 
 @given(st.sets(st.sampled_from(["volumes", "initContainers", "containers"])), st.booleans())
