@@ -65,7 +65,7 @@ def test_live(scale):
     with scale.phase("steady-state", timeout="60s", idle_twin=True) as steady:
         pcs.trigger_reconcile()
         steady.hold("8s")
-    with scale.phase("again", timeout="60s"):
+    with scale.phase("again", timeout="60s") as again:
         pcs.trigger_reconcile()
         found = scale.statistics(
             gauge=["workqueue_depth"],
@@ -77,6 +77,7 @@ def test_live(scale):
         raw = scale.promql('{__name__=~"%s",job="operator"}[%ds]' % ("|".join(COUNTERS), WINDOW_S), at=found.at)
         longest_s = scale.promql(f"max_over_time(scrape_duration_seconds[{WINDOW_S}s])", at=found.at).value
         assert scale.promql("up").by("job") == {("operator",): 1.0}
+        again.hold("1s")  # the recorder scrapes once more after the last scrape of Prometheus
     assert not found.failed
     assert isinstance(raw, Matrix)
     scrapes, compared, moved = recorded(scale), 0, 0.0

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 import bisect
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
 from ...recording.records import ObjectSeen
 from ..result import Finding
-from .evidence import Life, changed_paths, form, number_of, only_number
+from .evidence import SHOWN_NS, Life, changed_paths, form, number_of, only_number
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -38,8 +38,6 @@ _REPLICAS = "spec.replicas"
 _TWICE = 2
 _NEVER_RESTS = 5
 """Templates for one spec from which on no steps of a start explain them: its pods never come to rest."""
-_SHOWN_NS = 300_000_000
-"""How long after its answer a watch may show a write, ns."""
 _TOGETHER_NS = 10_000_000_000
 _FAILED_NS = 5_000_000_000
 _SHARE = 0.1
@@ -63,20 +61,19 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
     """
     by_test = {one.object for one in seen.by_harness(seen.begin, seen.end) if one.what == "delete pods"}
     applied = {one.resource for one in seen.by_harness(seen.begin, seen.end) if one.created} & seen.status_written
-    pods_of = {
-        uid: [one for one in those if one.resource == "pods"]
-        for uid, those in seen.children.items()
-        if uid in seen.known
-    }
+
+    def own(life: Life) -> list[Life]:
+        return [one for one in seen.children.get(life.uid, ()) if one.resource == "pods"]
+
+    def further_below(life: Life) -> list[Life]:
+        return [pod for pod in seen.pods_below.get(life.uid, ()) if pod.owner != life.uid]
+
     for resource, lives in sorted(seen.lives.items()):
         if resource == "pods":
             continue
-        taken = _lost(seen, lives, pods_of, lambda pod: bool(pod.deleted_at))
-        below = {
-            life.uid: [pod for pod in seen.pods_below.get(life.uid, ()) if pod.owner != life.uid] for life in lives
-        }
+        taken = _lost(seen, lives, own, lambda pod: bool(pod.deleted_at))
         went = resource in applied and _lost(
-            seen, lives, below, lambda pod: not pod.deleted_at and pod.object not in by_test
+            seen, lives, further_below, lambda pod: not pod.deleted_at and pod.object not in by_test
         )
         for lost, done, why, evidence in (
             (taken, "the operator took all Ready pods of {} away", "", "none of them was being deleted"),
@@ -99,11 +96,15 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
 
 
 def _lost(
-    seen: Observed, lives: Sequence[Life], pods_of: Mapping[str, Sequence[Life]], meant: Callable[[Life], bool]
+    seen: Observed, lives: Sequence[Life], pods_of: Callable[[Life], Sequence[Life]], meant: Callable[[Life], bool]
 ) -> list[tuple[float, int]]:
     """Return for how long each object that lost all of its Ready pods had none, s, and how many they had been."""
     end = seen.workload_deleted or seen.end
-    found = (_without_ready(pods_of.get(life.uid, ()), min(end, life.marked_at or end), meant) for life in lives)
+    found = []
+    for life in lives:
+        until, pods = min(end, life.marked_at or end), pods_of(life)
+        if any((pod.leaves_at or until) < until and meant(pod) for pod in pods):
+            found.append(_without_ready(pods, until, meant))
     return [one for one in found if one is not None]
 
 
@@ -176,12 +177,12 @@ def _for_one_change(seen: Observed, life: Life, events: Sequence[ObjectSeen]) ->
     acts = seen.workload_changes
     often: Counter[int] = Counter()
     for event in events:
-        wrote = {one.user for one in life.writes if one.received <= event.at <= one.completed + _SHOWN_NS}
+        wrote = {one.user for one in life.writes if one.received <= event.at <= one.completed + SHOWN_NS}
         if event is not life.events[0] and wrote == {seen.operator}:
             often[bisect.bisect_right(acts, event.at)] += 1
     act, most = max(often.items(), key=lambda one: one[1], default=(0, 0))
-    if most < _TWICE or not act:
-        return most if act else 0
+    if not act:
+        return 0
     until = acts[act] if act < len(acts) else seen.end
     named = {(kind, (life.namespace, name)) for kind, _, name in (one.partition("/") for one in life.events[0].needs)}
     asked = {(one.resource, one.object) for one in seen.by_harness(acts[act - 1], until)}

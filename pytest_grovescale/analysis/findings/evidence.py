@@ -88,6 +88,9 @@ _STAMPS = frozenset({"time", "counter", "order", "bookkeeping"})
 
 _AT, _RECEIVED, _NUMBER = attrgetter("at"), attrgetter("received"), attrgetter("number")
 
+SHOWN_NS = 300_000_000
+"""How much later than its answer, or by the clocks before it, a watch may show a write, ns."""
+
 
 class Sent(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One request, times in ns of the recorder's clock."""

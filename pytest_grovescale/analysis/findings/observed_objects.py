@@ -15,12 +15,10 @@ from ...recording.object_references import any_kind
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
 from ..audit_times import namespace_of
 from ..recording_index import WatchStory
-from .evidence import Kind, Life, ObjectId, Sent, Touch, Window, is_news
+from .evidence import SHOWN_NS, Kind, Life, ObjectId, Sent, Touch, Window, is_news
 from .observed_requests import WORKLOAD, ObservedRequests
 
 _DELETION = "metadata.deletionTimestamp"
-_SHOWN_NS = 300_000_000
-"""How long after its answer a watch may show a deletion, ns."""
 _LEAST_LAG_NS = 1_000_000_000
 """What a watch may be behind the API server where the recording does not show it to be more, ns."""
 _UPDATES = frozenset({"update", "patch"})
@@ -294,11 +292,12 @@ class ObservedObjects(ObservedRequests):
         ``at``: when its deletion was seen; ``writes``: those that name it. A selector may have left it out: it counts
         where it goes just then, and no one had deleted it by its name: a kubelet does so at its end.
         """
-        named = min((one.received for one in writes if one.verb == "delete"), default=None)
-        if at is None:
+        those = self._collections.get((resource, namespace))
+        if at is None or not those:
             return None
-        for one in self._collections.get((resource, namespace), ()):
-            if one.received <= at <= one.completed + _SHOWN_NS and (named is None or one.received < named):
+        named = min((one.received for one in writes if one.verb == "delete"), default=None)
+        for one in those:
+            if one.received <= at <= one.completed + SHOWN_NS and (named is None or one.received < named):
                 return one.completed
         return None
 

@@ -26,7 +26,7 @@ from ...recording.conditions import is_builtin
 from ...recording.records import ObjectSeen
 from ..api_requests import SYSTEM_ACCOUNTS
 from ..result import Finding
-from .evidence import Life, Sent, changed_paths, form, number_of, shown
+from .evidence import SHOWN_NS, Life, Sent, changed_paths, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -42,8 +42,6 @@ _CONTENTS = ("spec", "data")
 _OF_HARNESS = "metadata.annotations.grovescale.io/"
 _OF_SPEC = ("", "scale")
 """Subresources that write an object's spec."""
-_LATE_NS = 300_000_000
-"""How much later than a write, or by the clocks before it, a watch may show it."""
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _REPLICAS = "spec.replicas"
 _ALL = "metadata.annotations"
@@ -222,7 +220,7 @@ def _just_then(life: Life, event: ObjectSeen, *, statuses: bool = False) -> Iter
     for one in life.writes:
         if (
             statuses or one.subresource in _OF_SPEC
-        ) and one.received - _LATE_NS <= event.at <= one.completed + _LATE_NS:
+        ) and one.received - SHOWN_NS <= event.at <= one.completed + SHOWN_NS:
             yield one
 
 
