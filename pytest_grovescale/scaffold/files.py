@@ -334,14 +334,17 @@ _NAMES = (
     ("package.json", r"\"name\"\s*:\s*\"(?:@[^\"/]*/)?([^\"]+)"),
 )
 """Files that have the project's name, and where; the first one counts."""
+_ANY_OPERATOR = frozenset({"operator", "controller", "controller-manager", "manager", "app", "main", "src"})
+"""Names that say no more than that."""
 
 
 def _name(facts: Facts) -> str:
-    """Return the project's name as its own files or its folder have it, as an operator's name."""
+    """Return the project's name as its own files, its folder or its Deployment have it, as an operator's name."""
     found = (re.search(pattern, facts.files.get(file, ""), re.MULTILINE) for file, pattern in _NAMES)
-    name = next((next(filter(None, match.groups())) for match in found if match), facts.name)
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:52].strip("-")
-    return plain if NAME.fullmatch(plain) else "operator"
+    names = [next(filter(None, match.groups())) for match in found if match] or [facts.name]
+    names += [str((one.object.get("metadata") or {}).get("name", "")) for one in facts.of_kind("Deployment")]
+    plain = [re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:52].strip("-") for name in names]
+    return next((name for name in plain if NAME.fullmatch(name) and name not in _ANY_OPERATOR), "operator")
 
 
 _CONVERTED = "config/crd"

@@ -582,6 +582,15 @@ def test_a_role_for_kinds_that_are_defined_elsewhere_is_no_operator_of_kubernete
         files.plan(facts.of("guard", {**NAMESPACES, "deploy/rbac.yaml": role}))
 
 
+@pytest.mark.parametrize(
+    ("module", "deployed", "name"), [("a.b/operator", "reloader", "reloader"), ("a.b/guard", "reloader", "guard")]
+)
+def test_a_name_that_says_nothing_is_that_of_the_deployment(module: str, deployed: str, name: str) -> None:
+    deployment = f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {deployed}}}\nspec: {{}}\n"
+    project = {**NAMESPACES, "go.mod": f"module {module}\n", "deploy/deployment.yaml": deployment}
+    assert definition_of(files.plan(facts.of("somewhere", project)))["name"] == name
+
+
 def test_a_deployment_is_triggered_by_a_label() -> None:
     source = "package main\n\nfunc main() {\nctrl.NewManager(a, b)\nx.For(&appsv1.Deployment{}).Complete(r)\n}\n"
     trigger = definition_of(files.plan(facts.of("guard", {"main.go": source})))["trigger"]
