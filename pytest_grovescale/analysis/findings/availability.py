@@ -6,13 +6,13 @@ that is to come or go. Kubernetes' own controllers go step by step
 (https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#rolling-update-deployment).
 
 No false alarm: only pods that the operator itself deleted, or Kubernetes' controllers for what it wrote, all of an
-object's within ten seconds, two Ready ones or more, that as many followed, while the object was not being deleted. It
-is a note: a group of pods may have to start together. A template counts as written twice, its creation included,
-within one generation of its owner, of three objects that no one else writes, where each write changed it; of objects
-of the test's after one of its acts, which changed one object at most that the template names; together
-with the number of pods where nothing else of the owner's spec had changed in ten seconds, nor the test anything of
-another kind. Failed pods count after five seconds without one that took their place, on three objects or one in ten of
-their kind.
+object's within ten seconds, two Ready ones or more, of three objects or six pods, that as many followed, while the
+object was not being deleted. It is a note: a group of pods may have to start together. A template counts as written
+twice, its creation included, within one generation of its owner, of three objects that no one else writes, where each
+write changed it; of objects of the test's after one of its acts, which changed one object at most that the template
+names; together with the number of pods where nothing else of the owner's spec had changed in ten seconds, nor the test
+anything of another kind. Failed pods count after five seconds without one that took their place, on three objects or
+one in ten of their kind.
 """
 
 from __future__ import annotations
@@ -100,12 +100,13 @@ def _lost(
 ) -> list[tuple[float, int]]:
     """Return for how long each object that lost all of its Ready pods had none, s, and how many they had been."""
     end = seen.workload_deleted or seen.end
-    found = []
+    found: list[tuple[float, int]] = []
     for life in lives:
         until, pods = min(end, life.marked_at or end), pods_of(life)
-        if any((pod.leaves_at or until) < until and meant(pod) for pod in pods):
-            found.append(_without_ready(pods, until, meant))
-    return [one for one in found if one is not None]
+        went = any((pod.leaves_at or until) < until and meant(pod) for pod in pods)
+        if went and (lost := _without_ready(pods, until, meant)) is not None:
+            found.append(lost)
+    return found
 
 
 def _without_ready(pods: Sequence[Life], end: int, meant: Callable[[Life], bool]) -> tuple[float, int] | None:

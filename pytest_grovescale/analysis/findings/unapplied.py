@@ -7,16 +7,16 @@ starts: without a digest of its contents in the template, no rollout follows a c
 the environment never are)
 What others change or delete of its own objects, an operator puts back.
 
-No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, or once
-each object says that it was observed, when the operator has sent nothing for one. Any write of the operator to
-anything but a status is an effect, and fields that speak of times, pauses and policies need none. A change without
-effect is a defect where the kind is not watched, where the status says that it was observed, or where it had one for
-most of its like; else a note. Of Kubernetes' own kinds it counts where the operator watches them or has read those
-objects, and any write is its effect. Of a new image pods have to follow, of most objects none of which did. Pods that
-keep running with old contents are a note, since a program may read them again; and so are kinds that it makes, or
-reads three times after the workload came, without a watch, since a resync may be meant; what it reads while nothing
-changes, it polls. A watch is lost that was open before the first phase, if none of its kind was opened in ten seconds
-and to the end, while three of its objects changed.
+No false alarm: only changes by the harness of what is wanted, and up to its next one; three seconds later, or once each
+object says that it was observed, when the operator has sent nothing for one. Any write of the operator to anything but
+a status is an effect, and fields that speak of times, pauses and policies need none. A change without effect is a
+defect where the kind is not watched, where the status says that it was observed, or where it had one for most of its
+like; else a note; so it is for some of several where what names them was the operator's business before. Of Kubernetes'
+own kinds it counts where the operator watches them or has read those objects, and any write is its effect. Of a new
+image pods have to follow, of most objects none of which did. Pods that keep running with old contents are a note, since
+a program may read them again; and so are kinds that it makes, or reads three times after the workload came, without a
+watch, since a resync may be meant; what it reads while nothing changes, it polls. A watch is lost that was open before
+the first phase, if none of its kind was opened in ten seconds and to the end, while three of its objects changed.
 """
 
 from __future__ import annotations
