@@ -137,6 +137,7 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose template the operator wrote twice for one change of their owner."""
     for resource in sorted(seen.lives):
         twice: list[tuple[int, Life]] = []
+        again: Counter[str] = Counter()
         own = True
         for life, events in seen.kinds[resource].changed(_TEMPLATE):
             owner = seen.only_maker_for(life)
@@ -144,13 +145,17 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
                 if (most := _for_one_change(seen, life, events)) >= _TWICE:
                     own = False
                     twice.append((most, life))
+                    again.update(path for event in events for path in changed_paths(event, _TEMPLATE))
                 continue
             generations: Counter[str | int] = Counter()
             for event in events:
                 if event is not life.events[0]:
                     # The first template is that of its creation, until the test changes anything.
                     first = not generations and not _between(seen.workload_changes, life.begun, event.at)
-                    generations[owner.generation_by(event)] += 1 + first
+                    generation = owner.generation_by(event)
+                    if first or generations[generation]:
+                        again.update(changed_paths(event, _TEMPLATE))
+                    generations[generation] += 1 + first
             if generations and (most := max(generations.values())) >= _TWICE:
                 twice.append((most, life))
         if len(twice) >= _LEAST:
@@ -164,7 +169,10 @@ def _rolled_twice(seen: Observed) -> Iterator[Finding]:
                 text=f"the operator changed the pod template of {len(twice):,} {resource}"
                 f" {times:,.0f} times (median) for one {'spec of their owners' if own else 'change'}: each rolls all of"
                 " their pods",
-                evidence=(", ".join(life.name for _, life in twice[:_LEAST]),),
+                evidence=(
+                    ", ".join(life.name for _, life in twice[:_LEAST]),
+                    f"what changed once more: {', '.join(path for path, _ in again.most_common(_LEAST))}",
+                ),
             )
 
 

@@ -24,6 +24,7 @@ from . import pacing
 from .evidence import Life, Sent, Span, changed_paths, is_news
 from .grouping import Found, of_time
 from .observed import Observed, matters
+from .owner_steps import changes_of_named
 
 ID = "dead-time"
 
@@ -73,8 +74,11 @@ def _first_acts(seen: Observed) -> Iterator[Finding]:
         for one in applied:
             life = lives.get((one.resource, one.object))
             first = _first_act(seen, life, span) if life is not None else None
-            if first is not None and not seen.was_absent(one.completed, first):
-                waits[one.resource, span.phase.name].append((one.completed, first))
+            if life is None or first is None or seen.was_absent(one.completed, first):
+                continue
+            # It may wait for another object that it names.
+            free = max((at for at in changes_of_named(seen, life) if at <= first), default=0)
+            waits[one.resource, span.phase.name].append((max(one.completed, free), first))
     for (resource, phase), found in sorted(waits.items()):
         span = next(one for one in seen.spans if one.phase.name == phase)
         if len(found) < _OBJECTS:

@@ -215,6 +215,21 @@ class ObservedObjects(ObservedRequests):
             for kind, _, name in (need.partition("/") for need in one.events[0].needs or ()):
                 yield from self.of_name.get((kind, (one.namespace, name)), ())
 
+    def named_by(self, life: Life) -> Iterator[Life]:
+        """Yield what an object names in its first version, of its own namespace or without one."""
+        for need in life.events[0].needs or ():
+            for namespace in dict.fromkeys((life.namespace, "")):
+                yield from self._nameable.get((need, namespace), ())
+
+    @functools.cached_property
+    def _nameable(self) -> Mapping[tuple[str, str], Sequence[Life]]:
+        """What names an object, as ``secrets/NAME`` or `any_kind` of its name, and its namespace → those objects."""
+        found: dict[tuple[str, str], list[Life]] = defaultdict(list)
+        for life in self.known.values():
+            for need in (f"{life.resource}/{life.name}", any_kind(life.name)):
+                found[need, life.namespace].append(life)
+        return found
+
     @functools.cached_property
     def _naming(self) -> Mapping[tuple[str, str], Sequence[Life]]:
         """What is named, as ``secrets/NAME``, and its namespace → who names it."""

@@ -3,8 +3,8 @@
 A stream of all requests hides both where several objects are worked on at once. So requests are put together by the
 object that they are for (its children's owner, or the object that their names begin with), and the distances between
 those that follow each other are compared over all such objects. What others changed of one of them in between (a pod
-that became Ready, a status) may be what the operator waited for: a pause begins after that. `pacing` yields what is
-found.
+that became Ready, a status) may be what the operator waited for, and so may a change of another object that it names: a
+pause begins after that. `pacing` yields what is found.
 """
 
 from __future__ import annotations
@@ -227,11 +227,30 @@ def _most_at_once(seen: Observed, window: Window) -> int:
 
 
 def _news(seen: Observed, uid: str) -> Sequence[int]:
-    """Return when something happened to an object, or below it, that the operator may have waited for, in order."""
+    """Return when something happened to an object, or below it, that the operator may have waited for, in order.
+
+    Of what it names that is no part of it also when the operator wrote to that, as the status of another kind of its.
+    """
     owner = seen.known.get(uid)
-    lives = [owner, *seen.below(owner)] if owner is not None else []
-    found = [one.completed for life in lives for one in life.writes if one.user != seen.operator]
-    return sorted([*found, *moments(lives)])
+    if owner is None:
+        return ()
+    lives = [owner, *seen.below(owner)]
+    return sorted([*_changes(seen, lives), *changes_of_named(seen, owner)])
+
+
+def _changes(seen: Observed, lives: Sequence[Life]) -> Iterator[int]:
+    """Yield when others wrote to some objects, and when these became Ready or went."""
+    yield from (one.completed for life in lives for one in life.writes if one.user != seen.operator)
+    yield from moments(lives)
+
+
+def changes_of_named(seen: Observed, life: Life) -> Iterator[int]:
+    """Yield when something happened to an object that another one names, and is no part of, or below it."""
+    family = {one.uid for one in seen.family(life)}
+    for named in seen.named_by(life):
+        if named.uid not in family:
+            yield from (one.completed for one in named.writes)
+            yield from _changes(seen, [named, *seen.below(named)])
 
 
 def moments(lives: Iterable[Life]) -> list[int]:

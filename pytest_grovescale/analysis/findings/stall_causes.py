@@ -17,6 +17,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ...recording.conditions import READY_PATH
+from ...recording.records import LateObject
 from ..api_requests import BEING_TERMINATED
 from ..result import SEVERITIES, Severity
 from .evidence import Life, ObjectId, Sent, Window, is_news, shown
@@ -54,8 +55,12 @@ def cause(seen: Observed, window: Window) -> Cause | None:
 
 
 def _lost(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
-    """Yield the writes that were refused and had not succeeded by the end, most objects first."""
+    """Yield the writes that were refused and had not succeeded by the end, most objects first.
+
+    Not of an object that the operator went on to write and that no milestone waits for: it was no hindrance.
+    """
     open_: dict[tuple[str, str, ObjectId], list[Sent]] = {}
+    written: dict[tuple[str, ObjectId], int] = {}
     for one in sent:
         if one.verb not in ("create", "update", "patch", "delete"):
             continue
@@ -63,11 +68,14 @@ def _lost(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Caus
         key = "create" if one.verb == "create" else one.subresource, one.resource, one.object
         if one.changes:
             open_.pop(key, None)
+            written[one.resource, one.object] = one.received
         elif one.refused and one.code != HTTPStatus.NOT_FOUND and not _has_it(seen, one):
             open_.setdefault(key, []).append(one)
     kinds: dict[tuple[str, int], list[list[Sent]]] = defaultdict(list)
-    for tries in open_.values():
-        kinds[tries[-1].what, tries[-1].code].append(tries)
+    late = {(one.object.resource, (one.object.namespace, one.object.name)) for one in _late(seen, window)}
+    for (_, resource, name), tries in open_.items():
+        if (resource, name) in late or written.get((resource, name), 0) < tries[-1].completed:
+            kinds[tries[-1].what, tries[-1].code].append(tries)
     for (what, code), found in sorted(kinds.items(), key=lambda one: (one[0][1] == HTTPStatus.CONFLICT, -len(one[1]))):
         last = max((tries[-1] for tries in found), key=lambda one: one.completed)
         why = f" ({said})" if (said := meaning(last)) else ""
@@ -300,7 +308,11 @@ def _not_ready(seen: Observed, window: Window) -> Iterator[Cause]:
 
 def _gates(seen: Observed, window: Window) -> list[str]:
     """Return the scheduling gates that all pods have for which a phase's milestones waited at its end; often none."""
-    late = [one for span in seen.spans if span.phase.name == window.phase for one in span.recorded.late]
-    pods = [one.reason for one in late if one.object.resource == "pods"]
+    pods = [one.reason for one in _late(seen, window) if one.object.resource == "pods"]
     gates = [set(found[1].split(", ")) for reason in pods if (found := _GATES.search(reason)) is not None]
     return sorted(set.intersection(*gates)) if gates and len(gates) == len(pods) else []
+
+
+def _late(seen: Observed, window: Window) -> list[LateObject]:
+    """Return the objects that a phase's milestones waited for at its end, as far as they were looked at."""
+    return [one for span in seen.spans if span.phase.name == window.phase for one in span.recorded.late]

@@ -107,6 +107,20 @@ def test_a_refusal_that_is_no_cause(how: str) -> None:
     assert one.severity == "note"
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_refusal_of_an_object_that_the_operator_went_on_with(late: bool) -> None:
+    clique: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t", "name": "c-0", "verb": "patch"}
+
+    def went_on(sim: Simulation) -> None:
+        sim.request(900, **clique, subresource="status")
+        if late:
+            of = rec.ObjectRef(namespace="t", name="c-0", resource="cliques.a.io")
+            sim.add(rec.LateObject(at=sim.at(11_990), phase="deploy", milestone="made", object=of, reason="not Ready"))
+
+    one = stall(refused(**{**clique, "code": 422}), went_on)
+    assert ("was answered 422" in one.text) == late, one.text
+
+
 def asks(sim: Simulation) -> None:
     sim.request(500, verb="get", **SETTINGS, code=404)
 

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.object_references import any_kind
 
 from .simulated import Simulation
 from .test_findings import DELETED, DEPLOYED, IDLE, found, opened, scrape, settled
@@ -89,32 +90,38 @@ def test_children_of_each_owner_that_are_deleted_one_after_the_other(
 @pytest.mark.parametrize(
     ("owner", "pauses", "news", "waiting", "wrong"),
     [
-        ("uid", (300, 200), False, 0.0, True),
-        ("name", (300, 200), False, 0.0, True),
-        ("uid", (300, 200), False, 0.3, True),
-        ("uid", (300, 200), False, 2.0, False),
+        ("uid", (300, 200), "", 0.0, True),
+        ("name", (300, 200), "", 0.0, True),
+        ("uid", (300, 200), "", 0.3, True),
+        ("uid", (300, 200), "", 2.0, False),
         # What the operator waited for: someone changed the object right before.
-        ("uid", (300, 200), True, 0.0, False),
-        ("uid", (9, 9), False, 0.0, False),
+        ("uid", (300, 200), "itself", 0.0, False),
+        ("uid", (300, 200), "named", 0.0, False),
+        ("uid", (9, 9), "", 0.0, False),
     ],
 )
 def test_pauses_between_the_steps_for_each_object(
-    owner: str, pauses: tuple[int, int], news: bool, waiting: float, wrong: bool
+    owner: str, pauses: tuple[int, int], news: str, waiting: float, wrong: bool
 ) -> None:
     sim = settled()
     idle_cpu(sim)
     sim.watch(CLIQUES, 6)
+    if news == "named":
+        for number in range(10):
+            shown(sim, f"base-{number}", 150, "added", owner="")
     for number in range(10):
         name = f"web-{number}"
         if owner == "name":
             sim.request(150, user="harness", verb="create", code=201, name=name, **{**CLIQUE, "resource": "sites"})
-        shown(sim, name, 160, "added", owner="")
+        shown(sim, name, 160, "added", owner="", needs=[any_kind(f"base-{number}")])
         ms = 200.0 + 13 * number
         for step, pause in enumerate((0, *pauses)):
             ms += pause + (number * 7 % 5)
             of = f"uid-{name}" if owner == "uid" else ""
-            if news and step:
+            if news == "itself" and step:
                 sent(sim, "patch", name, ms - 8, user="kwok", subresource="status")
+            if news == "named" and step:
+                sent(sim, "patch", f"base-{number}", ms - 8, subresource="status")
             clique(sim, f"{name}-part-{step}", ms, owner=of)
             ms += 2
     gone(sim)
