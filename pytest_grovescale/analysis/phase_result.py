@@ -354,14 +354,15 @@ Suspect = Literal[
     "workload-controllers",
     "controller-manager-core-wait",
     "machine",
+    "held",
     "unattributed",
 ]
 """What a phase's time is attributed to: the operator's CPU use; its keys waiting for a worker; its client-side rate
 limit; its requests at the API server; nothing that it did while it was waited for; the API server's CPU; pods waiting
 for the scheduler or for kwok; containers that run until they end; objects waiting for a controller of the controller
 manager, each by its own identity in the audit log (``workload-controllers``: all others; where all have one identity,
-its deletions are ``garbage-collector``, and what it made or changed ``workload-controllers``); a saturated machine;
-unattributed time (idle gaps).
+its deletions are ``garbage-collector``, and what it made or changed ``workload-controllers``); a saturated machine; the
+test, which held the phase after its last milestone; unattributed time (idle gaps).
 ``…-core-wait``: the same, while the process that was waited for was runnable without a core; ``api-server-core-wait``
 is that of API server and etcd, while requests of any suspect were under way."""
 

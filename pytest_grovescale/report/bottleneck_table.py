@@ -35,6 +35,7 @@ NAMES: Mapping[Suspect, str] = {
     "endpointslice-controller": "EndpointSlice controller",
     "workload-controllers": "workload controllers",
     "controller-manager-core-wait": "controller manager, waiting for a core",
+    "held": "held by the test after its milestones",
     "unattributed": "unattributed",
     "operator-queue": "work-queue wait (upper bound)",
     "api-server": "API server CPU-bound",

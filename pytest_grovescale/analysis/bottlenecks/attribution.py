@@ -14,7 +14,7 @@ from ..cpu import API_SERVER, Demand, Window, api_server_seconds, demands, windo
 from ..phase_result import BottleneckRow, CpuResult, Suspect
 from ..recording_index import Contents, PhaseSpan
 from ..result import OPERATOR
-from .object_waits import Waits, waits_of_phase
+from .object_waits import Waits, arrived, waits_of_phase
 from .operator_activity import (
     LIMITER,
     QUEUED,
@@ -59,6 +59,7 @@ WORDS: Mapping[Suspect, str] = {
     "workload-controllers": "objects waiting for Kubernetes' workload controllers",
     "controller-manager-core-wait": "controller manager waiting for a core",
     "machine": "machine saturated",
+    "held": "held by the test after its milestones",
     "unattributed": "unattributed",
 }
 
@@ -230,7 +231,9 @@ def attribution_rows(
     length = sum(window.ns for window in windows) / 1e9
     rows = _of_operator(mine, taken, way, spells, length) if OPERATOR in contents.opened.identities else []
     rows += _core_waits(taken, demand_of, length)
-    return [*rows, *_of_others(taken, mine, length, contents)]
+    passed = phase.ended is not None and phase.ended.outcome == "passed"
+    after_s = (contents.end_of(phase) - arrived(contents, phase)) / 1e9 if passed else 0.0
+    return [*rows, *_of_others(taken, mine, length, contents, after_s)]
 
 
 def _actors(contents: Contents, users: Iterable[str]) -> dict[str, str]:
@@ -304,7 +307,8 @@ def _core_waits(taken: Taken, demand_of: Mapping[str, Sequence[Demand]], length:
     return [bottleneck_row(suspect, seconds[suspect], of=length, evidence=evidence[suspect]) for suspect in seconds]
 
 
-def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) -> list[BottleneckRow]:
+def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents, after_s: float) -> list[BottleneckRow]:
+    """``after_s``: time from the last milestone to the end of the phase, s; no object is waited for in it."""
     # Without its CPU clock, an operator that makes no request may still be working.
     known = taken.cpu is not None
     others: defaultdict[str, float] = defaultdict(float, mine.passed_on if known else {})
@@ -320,11 +324,14 @@ def _of_others(taken: Taken, mine: Activity, length: float, contents: Contents) 
     if known and OPERATOR in contents.opened.identities:
         evidence = "it was waited for, used no CPU and had no request under way: a delay, a sleep, a lock, a lost event"
         rows.append(bottleneck_row("operator-idle", mine.still, of=length, evidence=evidence))
-    parts = {"no object waited": sum(turn.idle for turn in taken.turns)}
+    idle = sum(turn.idle for turn in taken.turns)
+    held = min(idle, after_s)
+    parts = {"no object waited": idle - held}
     parts |= {f"{actor} was waited for": others[actor] for actor in sorted(others) if actor not in _EVIDENCE}
     left_out = 0.0 if known else mine.still + sum(mine.passed_on.values())
     return [
         *rows,
+        bottleneck_row("held", held, of=length, evidence="from its last milestone to its end, as by phase.hold"),
         bottleneck_row("unattributed", sum(parts.values()), of=length, evidence=_unattributed(parts, left_out)),
     ]
 

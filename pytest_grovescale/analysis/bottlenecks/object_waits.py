@@ -68,7 +68,7 @@ def waits_of_phase(contents: Contents, phase: PhaseSpan) -> Waits | None:
     counts = [count for declared in phase.declared.values() for count in count_leaves(declared.condition)]
     if not counts:
         return None
-    until = _arrived(contents, phase)
+    until = arrived(contents, phase)
     writes = _writes(contents, phase)
     family = _Family(contents, phase, writes)
     counted = {count.watch for count in counts if not count.name}
@@ -96,7 +96,7 @@ def _needs_existence(count: Count) -> bool:
     return not count.name and count.where == Predicate() and count.n > 0 and count.op != "<="
 
 
-def _arrived(contents: Contents, phase: PhaseSpan) -> int:
+def arrived(contents: Contents, phase: PhaseSpan) -> int:
     """Return when all milestones were met, or the phase's end: nothing waits for later events."""
     end = contents.end_of(phase)
     if set(phase.met) >= set(phase.declared):

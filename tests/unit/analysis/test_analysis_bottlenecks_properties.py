@@ -150,7 +150,7 @@ def test_a_recording_cut_anywhere_has_no_table_that_it_cannot_prove(cut: int, se
 
 @settings(max_examples=20)
 @given(hold_ms=st.integers(1, 60_000), seed=st.integers(0, 1000))
-def test_a_hold_grows_only_the_unattributed_row(hold_ms: int, seed: int) -> None:
+def test_a_hold_grows_only_its_row(hold_ms: int, seed: int) -> None:
     def deployed(end: float) -> PhaseResult:
         sim = full_run(3, seed=seed)
         sim.items = [item for item in sim.items if not _later(item[2], sim.at(6012))]
@@ -164,7 +164,7 @@ def test_a_hold_grows_only_the_unattributed_row(hold_ms: int, seed: int) -> None
     before = {row.suspect: row.seconds for row in short.bottlenecks}
     after = {row.suspect: row.seconds for row in long.bottlenecks}
     assert after.keys() == before.keys()
-    assert after.pop("unattributed") - before.pop("unattributed") == pytest.approx(hold_ms / 1000)
+    assert after.pop("held") - before.pop("held") == pytest.approx(hold_ms / 1000)
     assert after == pytest.approx(before)
 
 
