@@ -215,12 +215,17 @@ class Held(msgspec.Struct, frozen=True):
     files: int
     """Descriptors that are no sockets."""
     sockets: int
+    zombies: int
+    """Descendants that have ended and that their parent has not waited for, wait(2)."""
 
 
 def held(pid: int, *, apart: Collection[int] = ()) -> Held | None:
     """Return what a process and its descendants hold, except ``apart``; None where it cannot be read."""
-    threads = files = sockets = 0
+    threads = files = sockets = zombies = 0
     for member, tasks in family(pid, apart=apart):
+        if member != pid and (found := stat(member)) is not None and found.ended:
+            zombies += 1
+            continue
         threads += len(tasks)
         try:
             names = os.listdir(f"/proc/{member}/fd")  # noqa: PTH208 - hundreds of them, at each edge
@@ -233,7 +238,7 @@ def held(pid: int, *, apart: Collection[int] = ()) -> Held | None:
                 continue  # closed since
             sockets += is_socket
             files += not is_socket
-    return Held(threads, files, sockets) if threads else None
+    return Held(threads, files, sockets, zombies) if threads else None
 
 
 def have_open(path: Path) -> list[int]:

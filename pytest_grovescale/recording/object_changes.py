@@ -83,6 +83,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
     needs: list[str]
     """Of a first version, what it names and needs; see `object_references`."""
+    selects: str
+    """Of a first version, a checksum of what it selects its pods by; empty without."""
     exposed: list[str]
     """Changed fields of annotations, status and data, and variables of containers, that hold what looks like a
     credential."""
@@ -156,13 +158,14 @@ class Comparer:
         if self._secret:
             parts = {name: _digest(part) for name, part in parts.items()}
         coarse: dict[str, int] = {}
-        needs: list[str] = []
+        needs, selects = list[str](), ""
         difference = None
         size = sum(map(len, parts.values()))
         if known is None:
             known = self._known[key] = Known(metadata.uid, {}, 0, {}, 0, {}, {})
             changed = parts
             needs = object_references.needed(self._resource, data)
+            selects = object_references.selected(self._resource, data)
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
             difference, coarse = _difference(known, parts, generation, size, wall_s, secret=self._secret)
@@ -170,7 +173,7 @@ class Comparer:
         first = difference is None
         numbers = self._read(known, changed, generation if first or generation != known.generation else None)
         known.parts, known.size, known.fields, known.generation = parts, size, fields, generation
-        return Facts(difference, numbers, coarse, needs, self._exposed(known, changed))
+        return Facts(difference, numbers, coarse, needs, selects, self._exposed(known, changed))
 
     def _exposed(self, known: Known, changed: dict[str, bytes]) -> list[str]:
         if self._secret or known.looks >= _LOOKS:

@@ -1,4 +1,4 @@
-"""What an object names and cannot do its work without: ConfigMaps, Secrets and claims of pods, targets of others."""
+"""What an object names or selects: ConfigMaps, Secrets and claims of pods, targets of others, the pods of a Service."""
 
 from __future__ import annotations
 
@@ -225,6 +225,32 @@ def any_kind(name: str) -> str:
     By a checksum: it may as well be a password that its field does not call one.
     """
     return f"*/{zlib.crc32(name.encode()):x}"
+
+
+class _Selecting(msgspec.Struct, gc=False):
+    selector: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _WithSelector(msgspec.Struct, gc=False):
+    spec: _Selecting | None = None
+
+
+_SELECTING = frozenset(
+    {"services", "poddisruptionbudgets.policy", "deployments.apps", "statefulsets.apps", "daemonsets.apps"}
+)
+_decode_selector = msgspec.json.Decoder(_WithSelector).decode
+
+
+def selected(resource: str, data: msgspec.Raw | bytes) -> str:
+    """Return a checksum of what an object selects its pods by, as the API server writes it; empty without a selector.
+
+    Of Services, PodDisruptionBudgets and workloads: those with one checksum in one namespace select the same pods.
+    """
+    if resource not in _SELECTING:
+        return ""
+    spec = _decode_selector(data).spec
+    selector = bytes(spec.selector) if spec is not None else b""
+    return f"{zlib.crc32(selector):x}" if selector not in (b"", b"null") else ""
 
 
 def needed(resource: str, data: msgspec.Raw | bytes) -> list[str]:

@@ -50,12 +50,17 @@ def usage(
     if total is None:
         return None
     cpu, reaped, rss, peak = total
+    number = 0
     members = list(family(process.pid, apart=apart, read=read))
-    for pid, _ in members:
+    for pid, threads in members:
         if pid != process.pid and (part := _own_usage(pid, None, read)):
             cpu, reaped, rss, peak = cpu + part[0], reaped + part[1], rss + part[2], peak + part[3]
+            # A child that has ended and was not waited for is listed, without memory and with one thread in name.
+            number += len(threads) if part[2] else 0
+        else:
+            number += len(threads)
     waiting = core_wait.read(members, read) if core_wait is not None else None
-    return Usage(cpu, reaped, rss, peak, waiting, sum(len(threads) for _, threads in members) or None)
+    return Usage(cpu, reaped, rss, peak, waiting, number or None)
 
 
 class CoreWait:
@@ -313,6 +318,7 @@ class Roster:
                 threads=used.threads,
                 files=held.files if held is not None else None,
                 sockets=held.sockets if held is not None else None,
+                zombies=held.zombies if held is not None else None,
                 edge=edge,
             )
         )

@@ -224,6 +224,8 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     needs: list[str] = []
     """When it was first seen: what it names and needs in its namespace, as ``configmaps/NAME``, and of custom resources
     checksums of what may be names, ``*/bf31d03``; see `object_references`. Older recordings say it of fewer kinds."""
+    selects: str = ""
+    """When it was first seen: a checksum of what it selects its pods by; empty without, and in older recordings."""
     exposed: list[str] = []
     """Changed fields of its annotations, status and data, and variables of containers, as ``env[NAME] in spec``, with
     what looks like a credential; never of a Secret."""
@@ -314,6 +316,8 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     files: int | None = None
     """Open files, without sockets, at edges; None where they were not read. ``sockets`` likewise."""
     sockets: int | None = None
+    zombies: int | None = None
+    """Children that have ended and that it has not waited for, at edges; older recordings have none."""
     edge: str = ""
     """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; `SETTLED`, or that of a cycle; empty for the
     1 s timeline."""

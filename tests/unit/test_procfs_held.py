@@ -25,6 +25,18 @@ def test_files_and_sockets_and_threads_are_counted_apart() -> None:
     assert (after.threads - before.threads, after.files - before.files, after.sockets - before.sockets) == (1, 2, 1)
 
 
+def test_a_child_that_has_ended_and_is_not_waited_for_is_a_zombie_and_no_thread() -> None:
+    before = procfs.held(os.getpid())
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        after, state = procfs.held(os.getpid()), procfs.stat(child.pid)
+    assert before is not None
+    assert after is not None
+    assert state is not None
+    assert state.ended
+    assert (after.zombies - before.zombies, after.threads - before.threads) == (1, 0)
+
+
 def test_a_process_that_is_gone_holds_nothing_known() -> None:
     assert procfs.held(2**22 + 1) is None
 

@@ -14,7 +14,8 @@ a defect. Other differences are a note: a workload may be of two sizes; but wher
 others, under names that the API server has drawn, made within three seconds for one spec that has no such number, and
 with a write to the owner in between, they were made twice. Children of one name are parts of one thing where they were
 made within five seconds; what stays of it counts of three, three seconds after the operator deleted the other, which it
-did not make again, and while the owner stays.
+did not make again, and while the owner stays. One selector of many counts of three owners in one namespace that have
+pods of their own.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     yield from _parts_left(seen)
     yield from _select_nothing(seen)
+    yield from _select_alike(seen)
     yield from _budgets(seen)
     families = [one for window in [*seen.idle_windows, *seen.stalls] for one in _families(seen, window)]
     by_kind: dict[tuple[str, str], list[_Family]] = defaultdict(list)
@@ -157,6 +159,28 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
                 text=f"{len(found):,} services of {resource} select no pod: no EndpointSlice of theirs was updated,"
                 f" although {len(later):,} pods of the same owners became Ready after them",
                 evidence=(shown(found[0][0].object),),
+            )
+
+
+def _select_alike(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of which several owners with pods of their own have one each, all with the same selector."""
+    alike: dict[tuple[str, str, str], dict[str, Life]] = defaultdict(dict)
+    for resource, lives in sorted(seen.lives.items()):
+        for life in lives:
+            owner = seen.known.get(life.owner or "")
+            selects = life.events[0].selects
+            if selects and life.made_by_operator and owner is not None and seen.pods_below.get(owner.uid):
+                alike[resource, life.namespace, selects].setdefault(owner.uid, life)
+    for (resource, _, _), found in alike.items():
+        if len(found) >= _FEW_OWNERS:
+            owners = {seen.known[uid].resource for uid in found}
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=About(aspect=Aspect.STATE, objects={life.key for life in found.values()}, field="spec.selector"),
+                text=f"{len(found):,} {resource} of {' and '.join(sorted(owners))} have one and the same selector: each"
+                " selects the pods of all of them, not those of its owner",
+                evidence=(", ".join(life.name for life in list(found.values())[:_SHOWN]),),
             )
 
 

@@ -30,7 +30,7 @@ from collections.abc import Collection, Iterator
 from statistics import median
 
 from ...exposition.families import LIBRARIES, family_of, parse
-from ...recording.records import SETTLED
+from ...recording.records import SETTLED, CpuRead
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
 from . import one_for_each
@@ -88,6 +88,8 @@ _LEAST_HEAP = 4 << 20
 _HEAP_GROWTH = 2.0
 _SAME_HEAP = 0.98
 
+_LEAST_ZOMBIES = 5
+
 _NAMES = {"threads": "threads", "files": "open files", "sockets": "connections"}
 
 _SHOWN = 3
@@ -110,6 +112,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not for_each and not of_process:
         yield from one_for_each.left_by_reconciles(seen)
     yield from _grown_by_changes(seen)
+    yield from _zombies(seen)
     if seen.settled:
         yield from _asked(seen)
         yield from _polls(seen)
@@ -262,6 +265,25 @@ def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
                 " made no more of them, and stayed: each change leaves some behind",
                 evidence=tuple(f"{name}: {before:,} to {then:,}" for name, before, then in grown if name != phase),
             )
+
+
+def _zombies(seen: Observed) -> Iterator[Finding]:
+    """Yield that child processes ended and are not waited for, of the process of the operator that had most of them."""
+    looks: dict[int, list[CpuRead]] = defaultdict(list)
+    for read in seen.contents.reads.get(OPERATOR, []):
+        if read.edge and read.zombies is not None and seen.begin <= read.at <= seen.end:
+            looks[read.pid].append(read)
+    counts = max(([one.zombies or 0 for one in of_one] for of_one in looks.values()), key=max, default=[])
+    # A child may end just before it is looked at.
+    if len(counts) > 1 and min(counts[-2:]) >= _LEAST_ZOMBIES:
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=_of_process(seen),
+            text=f"{counts[-1]:,} processes that the operator started have ended, and it has not waited for them:"
+            " they stay as zombies, each with its pid, until no process can start any more",
+            evidence=(f"at the edges of phases, by /proc: {', '.join(f'{count:,}' for count in counts)}",),
+        )
 
 
 def _resident(seen: Observed) -> Iterator[Finding]:

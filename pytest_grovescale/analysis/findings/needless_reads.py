@@ -19,7 +19,7 @@ makes or writes the rest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 
 from ..result import Finding, Severity
 from .evidence import ObjectId, Received, Sent
@@ -71,19 +71,21 @@ def findings(seen: Observed) -> Iterator[Finding]:
             everywhere = " in all namespaces" if wide == number else ""
             did = f"listed all {resource}{everywhere} {number:,} times without a limit{watched}"
             yield _finding(seen, "list", resource, did)
+    each: dict[str, int] = {}
     for resource, number in gets.most_common():
         if resource in seen.watched_by_operator and number >= max(_LEAST_GETS, _PER_OBJECT * seen.objects):
             objects = Counter(one.object for one in reads if one.verb == "get" and one.resource == resource)
             (_, name), most = objects.most_common(1)[0]
-            alone = most > number / 2
-            did = (
-                f"read one of the {resource}, {name}, {most:,} times, although it watches {resource}"
-                if alone
-                else f"read {resource} {number:,} times one by one, although it watches them"
-            )
-            yield _finding(seen, "get", resource, did)
+            if most > number / 2:
+                did = f"read one of the {resource}, {name}, {most:,} times, although it watches {resource}"
+                yield _finding(seen, "get", resource, did)
+            else:
+                each[resource] = number
         elif resource not in seen.watched_by_operator and number >= max(_LEAST_GETS, _READS_OF_EACH * seen.objects):
             yield _not_watched(seen, resource, [one for one in reads if one.verb == "get" and one.resource == resource])
+    if each:
+        kinds = ", ".join(f"{resource} {number:,}" for resource, number in each.items())
+        yield _finding(seen, "get", list(each), f"read {kinds} times one by one, although it watches them")
     if seen.operator:
         yield from _before_making(seen, [one for one in reads if one.code == _NOT_FOUND])
         yield from _of_everyone(seen)
@@ -170,19 +172,20 @@ def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:
     return ", at each scrape of its metrics" if len(lists) >= _LEAST_LISTS and alike >= _AT_SCRAPES else ""
 
 
-def _finding(seen: Observed, verb: str, resource: str, did: str, severity: Severity = "waste") -> Finding:
+def _finding(seen: Observed, verb: str, resources: str | list[str], did: str, severity: Severity = "waste") -> Finding:
+    kinds = [f"{verb} {resource}" for resource in ([resources] if isinstance(resources, str) else resources)]
     return Found(
         id=ID,
         severity=severity,
-        about=About(aspect=Aspect.ACTION, requests=seen.own_of([f"{verb} {resource}"])),
+        about=About(aspect=Aspect.ACTION, requests=seen.own_of(kinds)),
         text=f"the operator {did}",
-        evidence=tuple(_by_phase(seen, verb, resource)),
+        evidence=tuple(_by_phase(seen, kinds)),
         check="noop_reads(max=0)",
     )
 
 
-def _by_phase(seen: Observed, verb: str, resource: str) -> Iterator[str]:
-    sent = [one for one in seen.requests if one.verb == verb and one.resource == resource]
+def _by_phase(seen: Observed, kinds: Collection[str]) -> Iterator[str]:
+    sent = [one for one in seen.requests if f"{one.verb} {one.resource}" in kinds]
     left, received = len(sent), Received(sent)
     for span in seen.spans:
         if number := received.count(span.start, span.end):

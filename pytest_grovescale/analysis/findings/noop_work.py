@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from .. import figures
 from ..api_requests import OBJECT_WRITES, triggers_of
@@ -45,6 +45,8 @@ _NEWS = frozenset({"content", "generation"})
 
 _CPU_NOTE_S, _CPU_S = 0.01, 0.03
 """CPU time of a no-op reconcile, s, from which on it is a note, and waste."""
+_ASKING = 0.2
+"""Share of the time of reconciles in which requests are under way up to which that time is mostly CPU time."""
 _MANY = 1000
 
 _UNEVEN = 1.5
@@ -396,7 +398,7 @@ def caused_by_triggers(seen: Observed, span: Span) -> Counter[str]:
 
 def _cpu(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
     """Yield the CPU time of a no-op reconcile, without what the operator uses at rest, in the phase with most."""
-    costs: list[tuple[float, int, Span]] = []
+    costs: list[tuple[float, int, str, Span]] = []
     for span in triggered:
         used, twin = span.cpu(OPERATOR), seen.twin(span)
         at_rest = [one.cpu_s / one.cpu_window_s for one in seen.test.idle if one.cpu_s is not None and one.cpu_window_s]
@@ -404,23 +406,42 @@ def _cpu(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
             at_rest = [idle.cores]
         if used is None or not at_rest:
             continue
-        number = caused_by_triggers(seen, span).total() if span.phase.reconciles else span.triggers
+        caused = caused_by_triggers(seen, span)
+        number = caused.total() if span.phase.reconciles else span.triggers
         if number >= _FEW:
-            costs.append(((used.cores - min(at_rest)) * span.phase.seconds / number, number, span))
+            seconds = (used.cores - min(at_rest)) * span.phase.seconds
+            costs.append((seconds / number, number, "", span))
+            costs += [
+                (seconds * share / caused[controller], caused[controller], f" of {controller}", span)
+                for controller, share in _shares(seen, span).items()
+                if caused[controller] >= _FEW
+            ]
     if not costs:
         return
-    each, number, span = max(costs, key=lambda one: one[0])
+    each, number, of, span = max(costs, key=lambda one: one[0])
     if each >= _CPU_NOTE_S:
         yield Found(
             id=ID,
             severity="waste" if each >= _CPU_S else "note",
             about=About(aspect=Aspect.AMOUNT),
-            text=f"a reconcile that finds nothing to do takes {each * 1e3:.3g} ms of CPU ({number:,} after"
+            text=f"a reconcile{of} that finds nothing to do takes {each * 1e3:.3g} ms of CPU ({number:,} after"
             f" {_triggers(span.triggers)} in {span.phase.name}): {each * _MANY:,.0f} s of a core for each resync or"
             f" restart with {_MANY:,} objects",
             evidence=("without what the operator uses at rest; more objects may make each more expensive: sweep",),
             check=f'noop_cpu(phase="{span.phase.name}", per_reconcile=…)',
         )
+
+
+def _shares(seen: Observed, span: Span) -> Mapping[str, float]:
+    """Return each controller's share of the time of a phase's reconciles, where it is served and is mostly CPU time.
+
+    What asks waits for answers, and not for a core: its time says nothing of its CPU.
+    """
+    by = max(seen.reconcile_times(span).values(), key=len, default={})
+    total = sum(seconds for seconds, _ in by.values())
+    if len(by) < 2 or seen.under_way(span) * span.phase.seconds > _ASKING * total:
+        return {}
+    return {controller: seconds / total for controller, (seconds, _) in by.items()} if total else {}
 
 
 def _triggers(number: int) -> str:

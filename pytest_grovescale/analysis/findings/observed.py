@@ -5,11 +5,13 @@ from __future__ import annotations
 import bisect
 import functools
 import itertools
+import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
+from ...exposition.families import parse
 from ...recording.records import SETTLED
 from ..api_requests import triggers_of
 from ..metrics.history import TargetHistory
@@ -26,6 +28,8 @@ QUIET_NS = 1_000_000_000
 
 _PASS_ENDS_NS = 2_000_000_000
 """Time without a request after which the pass of a new process over all objects has ended, ns."""
+
+_RECONCILE_TIME = re.compile(r"reconcil\w*_(duration|time|latency)_seconds$")
 
 LEAST_IDLE_S = 2.0
 """Length from which on an idle window shows something, s."""
@@ -88,6 +92,26 @@ class Observed(ObservedObjects):
         """Return the scrapes at a phase's start and at its end; None without one of them."""
         start, end = (self.scrape_at(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
         return None if start is None or end is None else (start, end)
+
+    def reconcile_times(self, span: Span) -> Mapping[str, Mapping[str, tuple[float, float]]]:
+        """Return family → controller → (seconds, number) of a phase's reconciles, by histograms of the operator's own.
+
+        Of a family without a label with the controller's name that name is empty.
+        """
+        target, edges = self.target, self.scrapes_of(span)
+        if target is None or edges is None:
+            return {}
+        controllers = {row.controller for row in span.phase.reconciles}
+        grown: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+        for series in target.series:
+            parts = parse(series)
+            family, _, part = parts.name.rpartition("_")
+            if part in ("sum", "count") and _RECONCILE_TIME.search(family):
+                controller = next((value for value in parts.labels.values() if value in controllers), "")
+                seconds, number = grown[family].get(controller, (0.0, 0.0))
+                more = target.grown(series, *edges)
+                grown[family][controller] = (seconds + more, number) if part == "sum" else (seconds, number + more)
+        return grown
 
     @property
     def settled_scrape(self) -> int | None:

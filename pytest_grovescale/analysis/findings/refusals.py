@@ -12,8 +12,8 @@ the operator has made is none that is tried again until it succeeds. What is gon
 what the API server refuses since it has too much to do is its own matter: a note; conflicts count from a share of the
 writes on that a correct operator does not reach under load. What follows from an injected fault (a write whose answer
 was lost, a watch that was cut) does not count; one that did not reach the API server is in no log of it. Failed
-reconciles count from twenty and a tenth of all on, where not half as many requests were refused, and never beside
-faults.
+reconciles count from twenty and a tenth of all on, where not half as many requests were refused, or where half as many
+were updates of what was not there, and never beside faults.
 """
 
 from __future__ import annotations
@@ -179,11 +179,14 @@ def _says_what_its_like_do(seen: Observed, one: Sent, lost: Collection[ObjectId]
 
 
 def _errors(seen: Observed) -> Iterator[Finding]:
-    """Yield the controller most of whose failed reconciles no refused request explains."""
-    controller, failed, done = failing(seen)
+    """Yield the controller most of whose failed reconciles nothing that was refused explains, or what is gone does."""
+    controller, failed, done = _most_failed(seen)
     if not controller:
         return
     refused = sum(one.refused for one in seen.own)
+    if refused > failed / 2:
+        yield from _for_what_is_gone(seen, controller, failed, done)
+        return
     objects = objects_of(seen.contents, controller, seen.begin, seen.end)
     again = "with a delay that grows to minutes"
     if objects and failed >= _NOT_GROWING * objects:
@@ -203,14 +206,36 @@ def failing(seen: Observed) -> tuple[str, int, int]:
 
     Without one its name is empty.
     """
+    controller, number, done = _most_failed(seen)
+    return (controller, number, done) if sum(one.refused for one in seen.own) <= number / 2 else ("", 0, 0)
+
+
+def _for_what_is_gone(seen: Observed, controller: str, failed: int, done: int) -> Iterator[Finding]:
+    """Yield that half of a controller's failed reconciles, or more, wrote to objects that were not there."""
+    gone = [one for one in seen.own if one.code == HTTPStatus.NOT_FOUND and one.verb in ("update", "patch")]
+    if 2 * len(gone) >= failed:
+        kinds = Counter(one.what for one in gone)
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=gone),
+            text=f"{failed:,} of {done:,} reconciles of {controller} ended with an error, and {len(gone):,} writes were"
+            f" answered 404 ({', '.join(what for what, _ in kinds.most_common(_SHOWN))}): what is gone is no failure,"
+            " and is tried again all the same, with a delay that grows",
+            evidence=(f"{shown(gone[0].object)} for instance",),
+            check='error_ratio(kind="persistent")',
+        )
+
+
+def _most_failed(seen: Observed) -> tuple[str, int, int]:
+    """Return the controller with most failed reconciles, how many, and of how many; no name where these are few."""
     if seen.faults.windows or seen.target is None or seen.first_scrape is None:
         return "", 0, 0
     last = len(seen.target.moments) - 1
     failed = seen.reconciles_between(seen.first_scrape, last, lambda result: result == "error")
     done = seen.reconciles_between(seen.first_scrape, last, lambda result: True)
     controller, number = max(failed.items(), key=lambda one: one[1], default=("", 0))
-    refused = sum(one.refused for one in seen.own)
-    if number < max(_LEAST_ERRORS, _SHARE * done[controller]) or refused > number / 2:
+    if number < max(_LEAST_ERRORS, _SHARE * done[controller]):
         return "", 0, 0
     return controller, number, done[controller]
 

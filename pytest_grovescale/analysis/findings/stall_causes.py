@@ -3,8 +3,8 @@
 That pods do not come is the consequence; what came before it in the recording is the cause. In the order of how much
 they explain: a write that was refused and not sent again; an object that was asked for, came later, and was not asked
 for again; one that is not there; objects of the workload that the operator has done nothing for; work that ended, and
-that it has done nothing about; some objects that are behind others with the same below them; pods that do not become
-Ready.
+that it has done nothing about; some objects that are behind others with the same below them; tries that failed and
+ended; pods that do not become Ready.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import NamedTuple
 from ...recording.conditions import READY_PATH
 from ...recording.records import LateObject
 from ..api_requests import BEING_TERMINATED
+from ..reconciles import is_of
 from ..result import SEVERITIES, Severity
 from .evidence import Life, ObjectId, Sent, Window, is_news, shown
 from .observed import LEAST_STALL_S, Observed
@@ -50,7 +51,8 @@ def cause(seen: Observed, window: Window) -> Cause | None:
     """Return what explains most why nothing goes on in a time; None where the recording does not show it."""
     start = next((span.start for span in seen.spans if span.phase.name == window.phase), window.start)
     sent = seen.requests_in(start, window.end)
-    found = [one for rule in (_asked_for, _not_looked_at, _lost, _ended, _missed) for one in rule(seen, window, sent)]
+    rules = (_asked_for, _not_looked_at, _lost, _ended, _missed, _gave_up)
+    found = [one for rule in rules for one in rule(seen, window, sent)]
     return min([*found, *_not_ready(seen, window)], key=lambda one: SEVERITIES.index(one.severity), default=None)
 
 
@@ -248,6 +250,28 @@ def _missed(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Ca
         found.append((only, len(left), cause))
     if found:
         yield max(found, key=lambda one: one[:2])[2]
+
+
+def _gave_up(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
+    """Yield the controller whose reconciles had ended with an error before, and that has made none since."""
+    moments = seen.target.moments if seen.target is not None else []
+    inside = [number for number, one in enumerate(moments) if window.start <= one.at <= window.end]
+    span = next((span for span in seen.spans if span.phase.name == window.phase), None)
+    start = seen.scrape_at(f"start:{window.phase}")
+    if len(inside) < 2 or start is None or span is None or any(one.received >= window.start for one in sent):
+        return
+    failed = seen.reconciles_between(start, inside[0], lambda result: result == "error")
+    since = seen.reconciles_between(inside[0], inside[-1])
+    for controller, number in failed.most_common():
+        late = Counter(one.object.resource for one in _late(seen, window) if is_of(controller, one.object.resource))
+        if number >= _TRIES and not since[controller] and late:
+            yield Cause(
+                f"{number:,} reconciles of {controller} had ended with an error, and it has not tried again since for"
+                f" the {late.most_common(1)[0][0]} that the phase waits for: it gives up after some tries, and misses"
+                " the event that they wait for",
+                "defect",
+            )
+            return
 
 
 def _odd_ones(seen: Observed, resource: str, at: int) -> tuple[_State, list[Life], list[Life]]:

@@ -24,9 +24,8 @@ distance, mostly with none under way. A queue counts at rest.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -55,7 +54,6 @@ _ALL_BUT_ALL = 0.7
 _NOOPS = 5
 _HELD_S = 0.05
 """Reconciles without anything to do, and seconds of each that nothing explains, from which on these are a wait."""
-_RECONCILE_TIME = re.compile(r"reconcil\w*_(duration|time|latency)_seconds$")
 _MOST_AT_ONCE = 100
 """Reconciles at once on average from which on a sum of seconds is not one of seconds."""
 _LONG_ENOUGH_S = 1.0
@@ -322,31 +320,19 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
 
 def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
     """Yield the same by a histogram of the operator's own of how long its reconciles take."""
-    target = seen.target
     for span, cpu in _triggered(seen):
-        edges = seen.scrapes_of(span)
-        if target is None or edges is None:
-            continue
-        grown: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for series in target.series:
-            family, _, part = parse(series).name.rpartition("_")
-            if part in ("sum", "count") and _RECONCILE_TIME.search(family):
-                grown[family][part] += target.grown(series, *edges)
-        for family, by in sorted(grown.items()):
-            held = _held(seen, span, cpu, by["sum"])
-            if (
-                by["count"] >= _NOOPS
-                and held >= _HELD_S * by["count"]
-                and by["sum"] < _MOST_AT_ONCE * span.phase.seconds
-            ):
+        for family, by in sorted(seen.reconcile_times(span).items()):
+            busy_s, number = (sum(parts) for parts in zip(*by.values(), strict=True))
+            held = _held(seen, span, cpu, busy_s)
+            if number >= _NOOPS and held >= _HELD_S * number and busy_s < _MOST_AT_ONCE * span.phase.seconds:
                 yield Found(
                     id=ID,
                     severity="waste",
                     about=of_time(span),
-                    text=f"a reconcile that finds nothing to do takes {by['sum'] / by['count']:.2g} s by {family}, and"
-                    f" {held / by['count']:.2g} s of that neither asks the API server nor runs: a lock, a sleep, a call"
+                    text=f"a reconcile that finds nothing to do takes {busy_s / number:.2g} s by {family}, and"
+                    f" {held / number:.2g} s of that neither asks the API server nor runs: a lock, a sleep, a call"
                     " that blocks",
-                    evidence=(f"{by['count']:,.0f} in {span.phase.name}, which took {cpu.seconds:.2g} s of CPU",),
+                    evidence=(f"{number:,.0f} in {span.phase.name}, which took {cpu.seconds:.2g} s of CPU",),
                     check=f'no_blocked_workers(phase="{span.phase.name}")',
                 )
                 return

@@ -421,6 +421,17 @@ def test_failures_of_few_objects_are_tried_again_at_a_fixed_delay(objects: int, 
     assert ("45 times for each of 2 objects" in text) is fixed
 
 
+@pytest.mark.parametrize(("verb", "number", "wrong"), [("patch", 60, True), ("get", 60, False), ("patch", 10, False)])
+def test_reconciles_that_fail_since_what_they_write_is_gone(verb: str, number: int, wrong: bool) -> None:
+    sim = settled()
+    values = {edge: float(number) for edge in EDGES[1:]} | {EDGES[0]: 0.0}
+    scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
+    for index in range(number):
+        sim.request(300 + index, verb=verb, resource="cliques", group="a.io", namespace="t", name="x", code=404)
+    text = [one.text for one in found(sim) if one.id == "refused-requests"]
+    assert any("is no failure" in one for one in text) == wrong, text
+
+
 @pytest.mark.parametrize(("refused", "number", "wrong"), [(0, 60, True), (60, 60, False), (0, 10, False)])
 def test_reconciles_that_fail_without_a_refused_request(refused: int, number: int, wrong: bool) -> None:
     sim = settled()

@@ -806,6 +806,54 @@ def test_services_that_select_no_pod(updated: bool, wrong: bool) -> None:
     assert any("EndpointSlice" in text for text in texts) == wrong
 
 
+@pytest.mark.parametrize(("selector", "owners", "wrong"), [("a", 6, True), ("a-{}", 6, False), ("a", 1, False)])
+def test_services_of_several_owners_with_one_selector(selector: str, owners: int, wrong: bool) -> None:
+    """``owners``: how many of the six have pods of their own."""
+    sim = settled()
+    for number in range(6):
+        clique(sim, f"c-{number}", 130, owner="uid-pcs")
+        made(sim, f"c-{number}-web", 140, owner=f"uid-c-{number}")
+    all_gone(sim)
+    records = sim.records()
+    for index, one in enumerate(records):
+        if isinstance(one, rec.ObjectSeen) and one.name.endswith("-web"):
+            records[index] = msgspec.structs.replace(one, selects=selector.format(one.name))
+        if isinstance(one, rec.ObjectSeen) and one.watch == sim.watch_ids[PODS]:
+            owner = f"uid-c-{int(one.name.rpartition('-')[2]) % owners}"
+            records[index] = msgspec.structs.replace(one, owner=owner, uid=f"uid-{one.name}")
+    texts = [one.text for one in analyse(records).findings if one.id == "children"]
+    assert any("one and the same selector" in text for text in texts) == wrong
+
+
+@pytest.mark.parametrize(("asks", "named"), [(False, True), (True, False)])
+def test_the_cpu_of_one_of_two_controllers_by_the_time_of_its_reconciles(asks: bool, named: bool) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.Mark) and record.label == "trigger":
+            sim.items[index] = at, order, msgspec.structs.replace(record, count=100)
+    for controller, number, seconds in (("podcliqueset", 100, 0.9), ("podclique", 200, 0.1)):
+        for name, value in (
+            ("controller_runtime_reconcile_total", float(number)),
+            ("op_reconcile_duration_seconds_sum", seconds),
+            ("op_reconcile_duration_seconds_count", float(number)),
+        ):
+            served = {"start:steady-state": 0.0, **dict.fromkeys(("end:steady-state", "start:delete"), value)}
+            labels = {"result": "success"} if name.endswith("total") else {}
+            scrape(sim, "counter", name, served, controller=controller, **labels)
+    start = next(one.cpu_ns for _, _, one in sim.items if isinstance(one, rec.CpuRead) and one.edge == "start:delete")
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.CpuRead) and record.process == "operator" and record.edge.endswith("state"):
+            used = start - (1_500_000_000 if record.edge == "start:steady-state" else 0)
+            sim.items[index] = at, order, msgspec.structs.replace(record, cpu_ns=round(used))
+    for ms in (IDLE - 5000, IDLE - 1000):
+        sim.add(rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=start, rss_bytes=10**8))
+    if asks:
+        sim.request(IDLE - 4000, 500, verb="get", resource="pods", namespace="t", name="x")
+    costs = [one.text for one in analyse(sim.records()).findings if "of CPU" in one.text and one.id == "noop-work"]
+    assert any("a reconcile of podcliqueset that" in text for text in costs) is named, costs
+
+
 @pytest.mark.parametrize(("after", "wrong"), [(3000, True), (300, False)])
 def test_a_generation_that_is_never_observed_although_the_status_is_written(after: int, wrong: bool) -> None:
     sim = settled()

@@ -1000,6 +1000,26 @@ def test_pods_that_are_replaced_for_a_touched_object(by: str, wrong: bool) -> No
     assert bool([one for one in found(sim) if "pod replaced" in one.text]) is wrong
 
 
+@pytest.mark.parametrize(("each", "watches", "wrong"), [(60, True, True), (1, True, False), (60, False, False)])
+def test_reconciles_for_each_change_of_a_kind_that_it_watches(each: int, watches: bool, wrong: bool) -> None:
+    """It makes cliques, and others make more changes of pods, which it does not watch."""
+    sim = settled()
+    if watches:
+        sim.request(10, verb="watch", stage="ResponseStarted", resource="cliques", group="a.io")
+    for number in range(30):
+        clique(sim, f"c-{number}", 200 + number)
+        for more in range(20):
+            sim.request(
+                300 + number, verb="patch", user="kwok", resource="pods", namespace="t", name=f"x-{number}-{more}"
+            )
+    reconciled = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    sim.scrape(90, {reconciled: 0}, edge="start:deploy")
+    sim.scrape(DEPLOYED - 5, {reconciled: 30 * each}, edge="end:deploy")
+    gone(sim)
+    amplified = [one.text for one in analyse(sim.records()).findings if "each change that it watches" in one.text]
+    assert bool(amplified) is wrong, amplified
+
+
 @pytest.mark.parametrize(("asked", "wrong"), [(1, False), (20, True)])
 def test_nor_may_it_have_them_read_one_by_one(asked: int, wrong: bool) -> None:
     sim = settled()

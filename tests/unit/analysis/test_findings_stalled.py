@@ -210,6 +210,26 @@ def test_pods_that_do_not_become_ready_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("since", "kind", "named"), [(0, "cliques.a.io", True), (3, "cliques.a.io", False), (0, "pods", False)]
+)
+def test_tries_that_failed_and_ended(since: int, kind: str, named: bool) -> None:
+    def gives_up(sim: Simulation) -> None:
+        failed = 'controller_runtime_reconcile_total{controller="clique",result="error"}'
+        for ms, count, edge in (
+            (100, 0, "start:deploy"),
+            (3000, 9, ""),
+            (7000, 9 + since, ""),
+            (11_990, 9 + since, ""),
+        ):
+            sim.scrape(ms, {failed: count}, edge=edge)
+        of = rec.ObjectRef(namespace="t", name="c-0", resource=kind)
+        sim.add(rec.LateObject(at=sim.at(11_990), phase="deploy", milestone="made", object=of))
+
+    one = stall(gives_up)
+    assert ("9 reconciles of clique" in one.text, one.severity) == (named, "defect" if named else "note"), one.text
+
+
+@pytest.mark.parametrize(
     ("finalizer", "held"), [("a.io/keep", True), ("kubernetes.io/pvc-protection", False), ("orphan", False)]
 )
 def test_a_finalizer_that_the_operator_made_its_objects_with(finalizer: str, held: bool) -> None:

@@ -423,6 +423,22 @@ def test_timers_that_the_reconciles_of_one_of_two_controllers_leave_behind(leavi
     assert bool(behind) is wrong, behind
 
 
+@pytest.mark.parametrize(
+    ("counts", "wrong"),
+    [((0, 12, 40, 40), True), ((0, 0, 9, 1), False), ((0, 2, 3, 3), False), ((None, None, None, None), False)],
+)
+def test_child_processes_that_are_not_waited_for(counts: tuple[int | None, ...], wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c-0", 200)
+    gone(sim)
+    for number, zombies in enumerate(counts):
+        read: dict[str, Any] = {"rss_bytes": 10**8, "threads": 60, "files": 3, "sockets": 2, "zombies": zombies}
+        at, edge = sim.at(150 + 500 * number), f"start:p{number}"
+        sim.add(rec.CpuRead(at=at, process="operator", pid=10, cpu_ns=10**9 + number, edge=edge, **read))
+    zombie = [one.text for one in found(sim) if "zombies" in one.text]
+    assert bool(zombie) is wrong, zombie
+
+
 @pytest.mark.parametrize(("each", "wrong"), [(1.0, True), (0.0, False)])
 def test_threads_that_each_reconcile_leaves_behind_and_that_no_metric_counts(each: float, wrong: bool) -> None:
     sim = settled()

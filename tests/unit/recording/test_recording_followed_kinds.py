@@ -136,9 +136,10 @@ def test_the_end_waits_for_what_the_garbage_collector_is_to_delete(
 
         monkeypatch.setattr(watches, "quiet_ns", quiet_ns)
         # Both are there, and the owner has gone, before the end is waited for.
-        await owner_gone.wait()
-        await child_there.wait()
-        await asyncio.wait_for(kinds.settled(60), 30)
+        async with asyncio.timeout(30):
+            await owner_gone.wait()
+            await child_there.wait()
+            await kinds.settled(60)
         await watches.close()
         return looks
 

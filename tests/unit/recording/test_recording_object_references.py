@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.object_references import any_kind, needed
+from pytest_grovescale.recording.object_references import any_kind, needed, selected
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -53,6 +53,18 @@ def encoded(content: Any) -> msgspec.Raw:
 )
 def test_references_that_are_not_optional_are_needed(resource: str, content: dict[str, Any]) -> None:
     assert needed(resource, encoded(content)) == NEEDS
+
+
+def test_those_that_select_the_same_pods_have_one_checksum() -> None:
+    def of(resource: str, selector: Any) -> str:
+        return selected(resource, encoded({"spec": {"selector": selector}}))
+
+    assert of("services", {"app": "a"}) == of("services", {"app": "a"}) != of("services", {"app": "b"})
+    assert of("poddisruptionbudgets.policy", {"matchLabels": {"app": "a"}})
+    # One without a selector, and what selects no pods.
+    no_specs: list[dict[str, Any]] = [{}, {"spec": None}, {"spec": {}}]
+    without = [selected("services", encoded(content)) for content in no_specs]
+    assert [*without, of("services", None), of("pods", {"app": "a"})] == [""] * 5
 
 
 def test_fields_of_other_kinds_say_what_they_name() -> None:
