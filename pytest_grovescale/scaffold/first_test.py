@@ -10,13 +10,12 @@ import msgspec
 from .builtin_kinds import MARK
 from .custom_resources import CustomResource, Sample, references
 from .facts import Facts
+from .kopf import handled_field
 from .milestones import Milestone, milestones, sources_of
 from .program import Program
 from .rbac import may_create
 from .rendering import rendered, variable, with_article
 
-_HANDLED = 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'
-"""Annotation that kopf writes once all handlers of an object have succeeded (kopf, `AnnotationsDiffBaseStorage`)."""
 _ALL_EVENTS = re.compile(r"[gG]enerationAware(?:EventProcessing)?(?:\s*=\s*|\()false")
 _OWNED = re.compile(r"(?:\bOwns\(\s*&\w+\.|\bowns\(\s*Api::<\s*(?:\w+::)*|\w+DependentResource<\s*)(\w+)(?=\s*[{>,])")
 _OWNED_VARIABLES = re.compile(r"\bowns\(\s*(\w+)(?:\.clone\(\))?\s*,")
@@ -75,7 +74,7 @@ def first_test(
         guesses.append(
             "the Java Operator SDK passes changes of the spec alone, but with generationAwareEventProcessing = false"
         )
-    is_handled = f"HANDLED = '{_HANDLED}'\nIS_HANDLED = f\"fields[{{HANDLED!r}}] is not None\""
+    is_handled = f"HANDLED = '{handled_field(found.text)}'\nIS_HANDLED = f\"fields[{{HANDLED!r}}] is not None\""
     return rendered(
         "test.py.j2",
         name=project,
@@ -140,7 +139,7 @@ def _handled_by_kopf(resource: CustomResource) -> Milestone:
     return Milestone(
         name="handled",
         expression=f'conditions.matching("{target}", objects, IS_HANDLED, fields=[HANDLED]{scope})',
-        reason="kopf notes in an annotation that all handlers of an object have succeeded",
+        reason="kopf notes in the object that all of its handlers have succeeded",
         is_guess=False,
     )
 

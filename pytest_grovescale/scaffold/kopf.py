@@ -7,6 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from .configuration import configured
@@ -79,8 +80,23 @@ def python_reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, s
     return own_counter(f"{found[1].removesuffix('_total')}_total", found[2] or "", guesses)
 
 
+_DIFF_BASE = re.compile(r"\b(Annotations|Status)DiffBaseStorage\(([^)]*)\)")
+
+
+def handled_field(source: str) -> str:
+    """Return the field that kopf writes once all handlers of an object have succeeded, as the program configures it."""
+    found = _DIFF_BASE.search(source)
+    kind, text = (found[1], found[2]) if found is not None else ("Annotations", "")
+    given = dict(re.findall(r"""(\w+)\s*=\s*["']([^"']*)["']""", text))
+    if kind == "Status":
+        field: str = given.get("field", "status.{name}.last-handled-configuration")
+        return field.replace("{name}", given.get("name", "kopf"))
+    prefix, key = given.get("prefix", "kopf.zalando.org"), given.get("key", "last-handled-configuration")
+    return f'metadata.annotations["{prefix}/{key}"]'
+
+
 def _kopf_files(facts: Facts, handlers: Sequence[str], guesses: dict[str, list[str]]) -> list[str]:
-    """Return the files to run: those that the project's own command names, else all with handlers."""
+    """Return what to run: the files, or modules, that the project's own command names, else all files with handlers."""
     commands = [text for path, text in facts.files.items() if PurePosixPath(path).name in ("Dockerfile", "Makefile")]
     given = container(facts)
     commands.append(" ".join([*given.command, *given.args]))
@@ -90,9 +106,18 @@ def _kopf_files(facts: Facts, handlers: Sequence[str], guesses: dict[str, list[s
             named = [PurePosixPath(word).name for word in words if word.endswith(".py")]
             if chosen := [path for path in handlers if PurePosixPath(path).name in named]:
                 return chosen
+            modules = [after for word, after in pairwise(words) if word in ("-m", "--module")]
+            if modules and all(_is_module(facts, module) for module in modules):
+                return [word for module in modules for word in ("-m", module)]
     if len(handlers) > 1:
         guesses.setdefault("command", []).append("all files with handlers of kopf are run")
     return list(handlers)
+
+
+def _is_module(facts: Facts, module: str) -> bool:
+    """Return whether a module can be imported where the project's root is in Python's path."""
+    path = module.replace(".", "/")
+    return f"{path}.py" in facts.files or f"{path}/__init__.py" in facts.files
 
 
 def requirements_of(facts: Facts) -> str:

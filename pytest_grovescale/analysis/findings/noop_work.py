@@ -6,17 +6,19 @@ and restart, to all its objects, and each write wakes all that watch them.
 No false alarm: writes are counted from the trigger on, those of the idle twin subtracted; where objects still changed
 in the second before it, those that changed an object's content are left out, too: they may have been due. A write or
 few may pass the annotation on, as the Deployment controller does to its ReplicaSets: they are a note where they change
-nothing but annotations or labels of objects that were not triggered, as far as is known; so are those that say that a
-generation was observed, which the API server gives a Deployment for an annotation. Of a touched object only pods of its
-own family count as replaced. Of the controllers the one
-that reconciled least often counts, since one trigger may have to wake another controller for each child. CPU is that of
-the phase beyond the least of idle windows, over all reconciles: a note from 10 ms on, and waste from 30 ms on, where
-the bundled operator takes 0.5 and one of kopf 3 on a busy machine.
+nothing but annotations or labels of objects that were not triggered, as far as is known; so are those by which kopf
+notes in the object what it has seen of it, and those that say that a generation was observed, which the API server
+gives a Deployment for an annotation. Of a touched object only pods of its own family count as replaced. Of the
+controllers the one that reconciled least often counts, since one trigger may have to wake another controller for each
+child. CPU is that of the phase beyond the least of idle windows, over all reconciles, and of one controller's by the
+time that they take: a note from 10 ms on, and waste from 30 ms on, where the bundled operator takes 0.5 and one of kopf
+3 on a busy machine.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -40,6 +42,8 @@ _FEW = 5
 """Writes that are too many, however many triggers there were; of fewer triggers, half of them."""
 
 _LABELLING = ("metadata.annotations", "metadata.labels")
+_HANDLED = re.compile(r"^metadata\.annotations\..*last-handled-configuration$")
+"""Where kopf keeps what its handlers have seen of an object, annotations included (`AnnotationsDiffBaseStorage`)."""
 
 _NEWS = frozenset({"content", "generation"})
 
@@ -127,10 +131,14 @@ def _turnover(seen: Observed, pods: Iterable[Life], start: int, end: int) -> tup
 
 
 def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
-    """Return the writes that may pass a trigger on: to objects that were not triggered, and whose content stayed."""
+    """Return the writes that may pass a trigger on: to objects that were not triggered, and whose content stayed.
+
+    A framework notes it in an annotation of the triggered object itself (`_HANDLED`), to know what changes next.
+    """
     sent = [one for one in seen.requests_in(start, end) if one.verb in ("update", "patch")]
     triggered = {(one.resource, one.object) for one in seen.by_harness(start, end)}
     changed: set[tuple[str, ObjectId]] = set()
+    noted: set[tuple[str, ObjectId]] = set()
     # Older recordings do not compare secrets, and hardly anyone passes annotations on to them.
     known = {"secrets", *seen.compared}
     for resource in {one.resource for one in sent}:
@@ -138,7 +146,9 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
             changes = [event.difference for event in life.between(start, end)]
             paths = [path for change in changes if change is not None for path in change.paths]
             if not paths or not all(path.startswith(_LABELLING) for path in paths):
-                changed.add((resource, life.object))
+                changed.add(life.key)
+            elif any(map(_HANDLED.search, paths)) and len({path for path in paths if not _HANDLED.search(path)}) <= 1:
+                noted.add(life.key)
     return Counter(
         one.what
         for one in sent
@@ -146,6 +156,7 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
             (one.resource, one.object) not in triggered
             and (one.resource not in known or (one.resource, one.object) not in changed)
         )
+        or (one.resource, one.object) in noted
         or (one.subresource == "status" and _acknowledges(seen, one, start, end))
     )
 

@@ -56,6 +56,8 @@ _MOST = 0.8
 """Share of the owners that are wrong with something wrong below them, from which on they follow from it."""
 
 _SHOWN = 3
+_ASKED = "asked"
+"""Beside kinds: someone else wrote to the object."""
 _FOLLOWED = 5
 _LATE_S = 3.0
 """Time, s, after which a status follows late what the operator watches; of what it does not watch, sooner."""
@@ -415,7 +417,10 @@ def _status_changes(seen: Observed) -> Mapping[Life, Sequence[int]]:
 
 
 def _followed(seen: Observed, life: Life, changes: Mapping[Life, Sequence[int]]) -> Iterator[tuple[str, float]]:
-    """Yield (kind, s) for each change of an object's status that came after one of a child's status, and no other."""
+    """Yield (kind, s) for each change of an object's status that came after one of a child's status, and no other.
+
+    Nor after the test, or another program, wrote to the object itself: it may be what that asked for.
+    """
     moments = [(at, "") for at in changes.get(life, ())]
     if not moments or not life.own_updates:
         return
@@ -423,8 +428,13 @@ def _followed(seen: Observed, life: Life, changes: Mapping[Life, Sequence[int]])
         # A budget's status follows the pods, as this one may.
         if child.resource != BUDGETS:
             moments += [(at, child.resource) for at in changes.get(child, ())]
+    moments += [(one.completed, _ASKED) for one in life.writes if one.user != seen.operator]
     end = seen.workload_deleted or seen.end
     for (before, kind), (after, own) in pairwise(sorted(one for one in moments if seen.begin <= one[0] < end)):
         # One that works through a queue comes to each object late.
-        if kind and not own and not (kind in seen.watched_by_operator and seen.own_rate(before, after) > _AT_WORK):
+        if (
+            kind not in ("", _ASKED)
+            and not own
+            and not (kind in seen.watched_by_operator and seen.own_rate(before, after) > _AT_WORK)
+        ):
             yield kind, (after - before) / 1e9

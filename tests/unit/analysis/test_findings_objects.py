@@ -1458,6 +1458,21 @@ def test_a_status_that_follows_its_children_late(watched: bool, late_ms: int, wr
     assert all(("does not watch" in one.text) is not watched for one in late)
 
 
+@pytest.mark.parametrize(("user", "wrong"), [("harness", False), ("operator", True)])
+def test_a_status_that_follows_what_someone_asked_of_the_object_is_not_late(user: str, wrong: bool) -> None:
+    sim = settled()
+    for number in range(6):
+        clique(sim, f"c-{number}", 120 + number, owner="uid-pcs")
+        made(sim, f"s-{number}", 130 + number, owner=f"uid-c-{number}")
+        change = rec.Difference(kind="content", paths=["status.phase"])
+        seen(sim, f"s-{number}", 500 + number, "modified", difference=change)
+        sent: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t", "name": f"c-{number}"}
+        sim.request(3000 + number, verb="patch", user=user, **sent)
+        written(sim, f"c-{number}", 3100 + number, "content", paths=["status.phase"])
+    gone(sim)
+    assert any("follows changes" in one.text for one in found(sim)) is wrong
+
+
 @pytest.mark.parametrize(("every_ms", "wrong"), [(20, False), (500, True)])
 def test_a_status_that_waits_in_a_queue_is_not_late(every_ms: int, wrong: bool) -> None:
     sim = settled()
@@ -1530,6 +1545,19 @@ def test_a_generation_that_a_trigger_makes_is_acknowledged(
     numbers: dict[str, str | int] = {"metadata.generation": generation} if generation else {}
     shown(sim, "c-0", DEPLOYED + 40, numbers=numbers)
     written(sim, "c-0", DEPLOYED + 60, "content", paths=paths)
+    gone(sim)
+    noop = [one for one in analyse(sim.records()).findings if one.id == "noop-work"]
+    assert [one.severity for one in noop] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"), [("kopf.dev/last-handled-configuration", "note"), ("a.io/seen-at", "waste")]
+)
+def test_what_kopf_notes_of_a_triggered_object_is_a_note(name: str, severity: str) -> None:
+    sim = settled()
+    clique(sim, "c-0", 200, owner="uid-other")
+    triggered_cliques(sim, 1)
+    written(sim, "c-0", DEPLOYED + 60, "content", paths=[f"metadata.annotations.{name}"])
     gone(sim)
     noop = [one for one in analyse(sim.records()).findings if one.id == "noop-work"]
     assert [one.severity for one in noop] == [severity]

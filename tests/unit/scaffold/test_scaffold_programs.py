@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_grovescale.scaffold import facts, interpreted, program
+from pytest_grovescale.scaffold.kopf import handled_field
 from pytest_grovescale.scaffold.program import Program
 
 MANAGER = "mgr, err := ctrl.NewManager(ctrl.GetConfigOrDie(), ctrl.Options{OPTIONS})\n"
@@ -357,6 +358,28 @@ def test_a_kopf_operator_runs_all_files_with_handlers() -> None:
     assert found.guesses["command"]
     docker = {"Dockerfile": 'CMD ["kopf", "run", "-A", "more.py"]\n'}
     assert kopf("", {**more, **docker}).command[-1] == "more.py"
+
+
+def test_a_kopf_operator_is_run_by_its_module_where_its_own_command_names_one() -> None:
+    docker = {"Dockerfile": 'CMD ["kopf", "run", "-A", "-m", "things.handlers"]\n'}
+    package = {"things/handlers.py": "import kopf\n\n@kopf.on.event('pods')\ndef seen(**_): ...\n"}
+    assert kopf("", {**docker, **package}).command[-2:] == ("-m", "things.handlers")
+    # One that cannot be imported from the project's root is no module to run.
+    assert kopf("", docker).command[-1] == "handlers.py"
+
+
+@pytest.mark.parametrize(
+    ("configured", "field"),
+    [
+        ("", 'metadata.annotations["kopf.zalando.org/last-handled-configuration"]'),
+        ('kopf.AnnotationsDiffBaseStorage(prefix="a.io")', 'metadata.annotations["a.io/last-handled-configuration"]'),
+        ("kopf.AnnotationsDiffBaseStorage(prefix='a.io', key='seen')", 'metadata.annotations["a.io/seen"]'),
+        ("kopf.StatusDiffBaseStorage(name='x')", "status.x.last-handled-configuration"),
+        ('kopf.StatusDiffBaseStorage(field="status.diff-base")', "status.diff-base"),
+    ],
+)
+def test_where_kopf_notes_that_all_handlers_have_succeeded(configured: str, field: str) -> None:
+    assert handled_field(f"settings.persistence.diffbase_storage = {configured}") == field
 
 
 def test_a_kopf_operators_metrics_are_found() -> None:
