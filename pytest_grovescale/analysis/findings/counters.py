@@ -1,12 +1,12 @@
-"""Counters of the operator's own that say something else than the audit log.
+"""Counters of the operator's own that say something else than the audit log, or than the objects.
 
-A counter of what was created or deleted is what rates and alerts are built on. Incremented before the request, at each
-retry, or at two places, it grows by two for each; at none, it stays at zero, and looks like calm.
+A counter of what was created, deleted or finished is what rates and alerts are built on. Incremented before the
+request, at each retry, or at two places, it grows by two for each; at none, it stays at zero, and looks like calm.
 
-No false alarm: only counters whose name has what was done (created, deleted) and a kind of object that the operator or
-its user made or deleted, ten times or more. It is held against all that it can mean: requests that were answered with
-success, all that were tried, and objects of the kind that came or went; it counts where it is a tenth and two beside
-each of these, and the last scrape was at rest.
+No false alarm: only counters whose name has what was done (created, deleted, finished) and a kind of object that the
+operator or its user made or deleted, or whose phase says that it has ended, ten times or more. It is held against all
+that it can mean: requests that were answered with success, all that were tried, and objects of the kind that came, went
+or ended; it counts where it is a tenth and two beside each of these, and the last scrape was at rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ ID = "counter"
 _ACTIONS = {
     "create": re.compile(r"^(created?|creates|creations?)$"),
     "delete": re.compile(r"^(deleted?|deletes|deletions?)$"),
+    "finish": re.compile(r"^(finish(ed)?|completed?|completions?|ended)$"),
 }
+_ENDED = re.compile(r"^(?:(complete|completed|succeeded|success|done|finished)|failed|failure|error)$", re.IGNORECASE)
+"""Phases in which an object's work has ended; the group is one of success."""
 _QUALIFIED = re.compile(r"fail|error|retr|duration|seconds|bytes|event|conflict|skip|ready|pending|queue|wait|attempt")
 """Parts of names of counters of something else than what was done."""
 _LEAST = 10
@@ -61,7 +64,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             severity="defect",
             text=f"{name} grew by {number:,.0f}, and there were {count:,} {what}",
             evidence=tuple(f"{count:,} {what}" for what, count in meanings.items()),
-            check=f'invariant("sum({name}) == objects(\\"{resource}\\")")',
+            check="" if verb == "finish" else f'invariant("sum({name}) == objects(\\"{resource}\\")")',
         )
 
 
@@ -73,6 +76,13 @@ def _kind(seen: Observed, words: list[str]) -> str:
 
 def _meanings(seen: Observed, verb: str, resource: str, begin: int, end: int) -> dict[str, int]:
     """Return in words → number, of all that may have been counted between two scrapes."""
+    if verb == "finish":
+        events = [event for life in seen.lives.get(resource, ()) for event in life.between(begin, end)]
+        ends = list(filter(None, (_ENDED.match(str(event.numbers.get("status.phase", ""))) for event in events)))
+        return {
+            f"{resource} whose phase says that they ended": len(ends),
+            "of these with success": sum(one[1] is not None for one in ends),
+        }
     own = [one for one in seen.requests_in(begin, end) if one.resource == resource and not one.subresource]
     tried = [one for one in own if one.verb == verb]
     lives = seen.lives.get(resource, ())

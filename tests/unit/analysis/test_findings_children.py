@@ -626,6 +626,20 @@ def status_write(sim: Simulation, name: str, ms: float, **parts: Any) -> None:
     shown(sim, name, ms + 10, difference=rec.Difference(kind="content", paths=["status.size"]), **parts)
 
 
+@pytest.mark.parametrize(("grown", "wrong"), [(12, False), (9, False), (24, True), (0, True)])
+def test_a_counter_of_what_has_ended(grown: int, wrong: bool) -> None:
+    """Nine of twelve objects end with success."""
+    sim = settled()
+    for number in range(12):
+        clique(sim, f"c-{number}", 200)
+        status_write(sim, f"c-{number}", 400 + number, numbers={"status.phase": "Running"})
+        end = "Failed" if number < 3 else "Completed"
+        status_write(sim, f"c-{number}", 600 + number, numbers={"status.phase": end})
+    gone(sim)
+    scrape(sim, "counter", "op_cliques_finished_total", {"start:deploy": 0.0, rec.SETTLED: float(grown)})
+    assert ("counter" in ids(sim)) == wrong
+
+
 def test_a_phase_that_a_new_spec_takes_back_is_right() -> None:
     """Running, a new generation, Forming, Running: what made it leave came before it left."""
     sim = settled()
