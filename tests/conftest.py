@@ -33,6 +33,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def writes_golden_files(pytestconfig: pytest.Config) -> bool:
+    """Whether a file with an expected text is to be written, as snapshots are: ``make golden``."""
+    return bool(pytestconfig.option.update_snapshots)
+
+
 def pytest_collection_finish() -> None:
     """Leave what collection made out of every later garbage collection: each pytester session asks for several."""
     gc.collect()

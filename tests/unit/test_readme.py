@@ -1,11 +1,10 @@
 """What the documentation shows of the samples is what these say.
 
-After a change that is meant, write it anew: ``GROVESCALE_WRITE_EXPECTED=1 pytest tests/unit/test_readme.py``.
+After a change that is meant, ``make golden`` writes it again.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -34,12 +33,14 @@ def defects() -> str:
         ("docs/evidence.md", "reports/sample/defects.md", defects),
     ],
 )
-def test_it_shows_what_the_samples_say(page: str, source: str, part: Callable[[], str]) -> None:
+def test_it_shows_what_the_samples_say(
+    page: str, source: str, part: Callable[[], str], writes_golden_files: bool
+) -> None:
     before, begin, rest = (ROOT / page).read_text("utf-8").partition(f"<!-- as in {source} -->\n")
     shown, end, after = rest.partition("<!-- so far -->\n")
     assert begin, source
     assert end, source
-    if os.environ.get("GROVESCALE_WRITE_EXPECTED"):
+    if writes_golden_files:
         shown = part()
         (ROOT / page).write_text("".join([before, begin, shown, end, after]), encoding="utf-8")
     assert shown == part()

@@ -1,11 +1,10 @@
 """Kubernetes' own endpoints under the rules: each fault has a reason, and none is a false alarm.
 
-After a change that is meant, write the sample anew: ``GROVESCALE_WRITE_EXPECTED=1 pytest tests/unit/checks``.
+After a change that is meant, ``make golden`` writes it again.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -36,9 +35,9 @@ def test_it_is_read_whole(component: str) -> None:
     assert set(served.by_family()) <= set(served.families)
 
 
-def test_the_sample_says_so() -> None:
+def test_the_sample_says_so(writes_golden_files: bool) -> None:
     parts = [surfaces.heading(), *("\n".join(surfaces.reported(component)) for component in surfaces.COMPONENTS)]
     text = "\n\n".join(parts) + "\n"
-    if os.environ.get("GROVESCALE_WRITE_EXPECTED"):
+    if writes_golden_files:
         SAMPLE.write_text(text, encoding="utf-8")
     assert SAMPLE.read_text(encoding="utf-8") == text

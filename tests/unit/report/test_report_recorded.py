@@ -2,12 +2,11 @@
 
 ``data/configmaps.jsonl``: 12 ConfigMaps made, patched (two of them with a no-op more) and deleted (four through a
 finalizer) by 10 concurrent clients; then a phase that times out. ``data/configmaps.txt``: its tables. After a
-change that is meant, write them anew: ``GROVESCALE_WRITE_EXPECTED=1 pytest tests/unit/report``.
+change that is meant, ``make golden`` writes them again.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from pytest_grovescale.analysis.analyse import analyse
@@ -20,9 +19,9 @@ RECORDING = DATA / "configmaps.jsonl"
 EXPECTED = DATA / "configmaps.txt"
 
 
-def test_its_tables() -> None:
+def test_its_tables(writes_golden_files: bool) -> None:
     text = render_test(analyse(read(RECORDING)))
-    if os.environ.get("GROVESCALE_WRITE_EXPECTED"):
+    if writes_golden_files:
         EXPECTED.write_text(text, encoding="utf-8")
     assert text == EXPECTED.read_text(encoding="utf-8")
 
