@@ -55,7 +55,7 @@ _AT_SCRAPES = 0.75
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind that is listed or read again and again."""
-    reads = [one for one in seen.requests if one.verb in ("get", "list") and not one.subresource]
+    reads = [one for one in seen.requests if one.verb in ("get", "list") and one.subresource in ("", "status")]
     lists = Counter(one.resource for one in reads if one.verb == "list")
     gets = Counter(one.resource for one in reads if one.verb == "get")
     for resource, number in lists.most_common():
@@ -173,7 +173,8 @@ def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:
 
 
 def _finding(seen: Observed, verb: str, resources: str | list[str], did: str, severity: Severity = "waste") -> Finding:
-    kinds = [f"{verb} {resource}" for resource in ([resources] if isinstance(resources, str) else resources)]
+    named = [resources] if isinstance(resources, str) else resources
+    kinds = [f"{verb} {resource}{part}" for resource in named for part in ("", "/status")]
     return Found(
         id=ID,
         severity=severity,
@@ -185,7 +186,7 @@ def _finding(seen: Observed, verb: str, resources: str | list[str], did: str, se
 
 
 def _by_phase(seen: Observed, kinds: Collection[str]) -> Iterator[str]:
-    sent = [one for one in seen.requests if f"{one.verb} {one.resource}" in kinds]
+    sent = [one for one in seen.requests if one.what in kinds]
     left, received = len(sent), Received(sent)
     for span in seen.spans:
         if number := received.count(span.start, span.end):

@@ -8,10 +8,10 @@ An operator that writes an object as a whole, from a copy of its cache, takes ba
 
 No false alarm: fields of labels, annotations and spec count, which say what is wanted; a status may rightly return to
 an earlier value, and what changed nothing but the order of a list is another rule's. It returns in one of four changes
-or more: what is drawn at random returns by chance. A field has to
-return to its value before three times on one object, or twice on each of three, and the operator has to be one of its
-writers. What it took back counts from the first time on where it is the annotation by which the harness triggers or
-touches, which no other program knows. A spec, or data, that the operator changed is a note, of three objects of the
+or more: what is drawn at random returns by chance. A field has to return to its value before three times on one object,
+or twice on each of three, and the operator has to be one of its writers; annotations in which kopf keeps its progress
+do not count. What it took back counts from the first time on where it is the annotation by which the harness triggers
+or touches, which no other program knows. A spec, or data, that the operator changed is a note, of three objects of the
 workload, or one of Kubernetes' own kinds, where no one else can have changed it. A number of replicas that returns
 counts from the first time on where an autoscaler names the object as its target, and another one wrote before the
 operator.
@@ -44,6 +44,8 @@ _OF_SPEC = ("", "scale")
 """Subresources that write an object's spec."""
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _REPLICAS = "spec.replicas"
+_OF_KOPF = ("/last-handled-configuration", "/touch-dummy")
+"""Annotations of kopf's own, under its prefix or one that is configured (`AnnotationsProgressStorage`)."""
 _ALL = "metadata.annotations"
 """Path of the annotations of an object that had none."""
 
@@ -63,13 +65,22 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 continue
             for path, times in _returns(seen, life).items():
                 fields[path].append((times, life))
+        kept = _kept_by_kopf(lives) if fields else set()
         for path, found in sorted(fields.items()):
+            if path.rpartition("/")[0] in kept:
+                continue
             often = sum(times >= _ON_EACH for times, _ in found)
             times, most = max(found, key=lambda one: one[0])
             # A value that is drawn at random is mostly a new one, and seldom returns: `churn` says so.
             changes = sum(path in event.difference.paths for event in most.events if event.difference is not None)
             if (times >= _ON_ONE or often >= _OBJECTS) and times >= _SHARE * changes:
                 yield _finding(seen, path, often, times, most, [life for _, life in found])
+
+
+def _kept_by_kopf(lives: Sequence[Life]) -> set[str]:
+    """Return the prefixes of the annotations in which kopf keeps its progress: set, and taken away when it is done."""
+    paths = (path for life in lives for event in life.events for path in changed_paths(event, _ALL))
+    return {path.rpartition("/")[0] for path in paths if path.endswith(_OF_KOPF)}
 
 
 def _taken_back(seen: Observed) -> Iterator[Finding]:

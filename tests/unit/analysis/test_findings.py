@@ -395,11 +395,13 @@ def test_objects_that_are_deleted_again_and_again() -> None:
     assert ids(sim) == {"wasted-writes"}
 
 
-def test_reads_of_what_it_watches() -> None:
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_reads_of_what_it_watches(subresource: str) -> None:
     sim = settled()
     sim.request(50, 9, verb="watch", resource="pods", stage="ResponseStarted")
     for number in range(30):
-        sim.request(300 + number, verb="get", resource="pods", namespace="t", name=f"pod-{number}")
+        name = f"pod-{number}"
+        sim.request(300 + number, verb="get", resource="pods", subresource=subresource, namespace="t", name=name)
     (reads,) = found(sim)
     assert (reads.id, reads.evidence) == ("needless-reads", ("30 in deploy",))
 

@@ -188,6 +188,9 @@ def test_an_order_that_goes_back_and_forth_is_a_list_without_one() -> None:
         ("status.ready", 4, "operator", False),
         # Nobody else's fight is the operator's.
         ("spec.replicas", 4, "harness", False),
+        ("metadata.annotations.a.io/busy", 4, "operator", True),
+        # kopf wakes itself so.
+        ("metadata.annotations.a.io/touch-dummy", 4, "operator", False),
     ],
 )
 def test_a_field_that_goes_back_and_forth(path: str, times: int, writer: str, wrong: bool) -> None:
