@@ -7,9 +7,10 @@ https://github.com/kubernetes/community/blob/master/contributors/devel/sig-archi
 write, it says nothing, and makes each write a change.
 
 No false alarm: only kinds whose status the operator itself writes, while they are not being deleted. A value that
-returns counts where neither the object's generation nor anything else of its metadata changed since it had it before,
-nor the spec of anything below it, no pod there ceased to be Ready or went, only the operator wrote it, and the test no
-object of another kind, but those that came with it; on three objects and a tenth of the kind, or three times on one. A
+returns counts where neither the object's generation nor anything else of its metadata changed since it had it before
+(but what kopf keeps there of its progress), nor the spec of anything below it, no pod there ceased to be Ready or went,
+only the operator wrote it, and the test no object of another kind, but those that came with it; where a phase says that
+the object's work has ended, since it said so. Three objects and a tenth of the kind count, or three times on one. A
 time of transition counts where its condition has the status that it had, in five changes on three objects. A message
 counts where it changed three times, alone, after triggers and touches that change nothing, or in idle windows. A
 condition that never comes is a note, of all of the test's own objects of a kind, in a test whose phases pass without
@@ -23,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ...recording.conditions import READY_PATH
 from ..result import Finding
-from .evidence import Life, Sent, condition, number_of, shown
+from .evidence import ENDED, Life, Sent, changed_paths, condition, kept_by_kopf, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
 
@@ -120,7 +121,10 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
                 if reasons is None:
                     reasons = _reasons(seen, life)
                 # What made it leave the value came before that; or it is that of an object elsewhere that it follows.
-                if not any(taken - QUIET_NS <= at <= event.at for at in reasons) and not _follows(seen, life, event.at):
+                # What has ended is not taken up again for what had come before.
+                ended = ENDED.match(str(now[path]))
+                since = had[path][now[path]] if ended else taken - QUIET_NS
+                if not any(since <= at <= event.at for at in reasons) and not _follows(seen, life, event.at):
                     back[path].append((event.at, str(value)))
             had[path][value] = event.at
             now[path] = value
@@ -130,10 +134,11 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
 def _reasons(seen: Observed, life: Life) -> list[int]:
     """Return when something changed that may rightly take a condition back, and with what it may have gone on."""
     found = [event.at for event in life.events[1:] if "metadata.generation" in event.numbers]
+    kept = kept_by_kopf([life])
     found += [
         event.at
         for event in life.events
-        if event.difference is not None and any(path.startswith("metadata") for path in event.difference.paths)
+        if any(path.rpartition("/")[0] not in kept for path in changed_paths(event, "metadata"))
     ]
     found += [one.completed for one in life.writes if one.user != seen.operator and not one.created]
     # What the test did to objects of other kinds since, as to a Route that refers to a Gateway, may concern it.

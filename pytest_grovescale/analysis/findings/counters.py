@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from ...exposition.families import LIBRARIES, family_of, parse
 from ..reconciles import singulars
 from ..result import Finding
+from .evidence import ENDED
 from .observed import Observed
 
 ID = "counter"
@@ -26,8 +27,6 @@ _ACTIONS = {
     "delete": re.compile(r"^(deleted?|deletes|deletions?)$"),
     "finish": re.compile(r"^(finish(ed)?|completed?|completions?|ended)$"),
 }
-_ENDED = re.compile(r"^(?:(complete|completed|succeeded|success|done|finished)|failed|failure|error)$", re.IGNORECASE)
-"""Phases in which an object's work has ended; the group is one of success."""
 _QUALIFIED = re.compile(r"fail|error|retr|duration|seconds|bytes|event|conflict|skip|ready|pending|queue|wait|attempt")
 """Parts of names of counters of something else than what was done."""
 _LEAST = 10
@@ -78,7 +77,7 @@ def _meanings(seen: Observed, verb: str, resource: str, begin: int, end: int) ->
     """Return in words → number, of all that may have been counted between two scrapes."""
     if verb == "finish":
         events = [event for life in seen.lives.get(resource, ()) for event in life.between(begin, end)]
-        ends = list(filter(None, (_ENDED.match(str(event.numbers.get("status.phase", ""))) for event in events)))
+        ends = list(filter(None, (ENDED.match(str(event.numbers.get("status.phase", ""))) for event in events)))
         return {
             f"{resource} whose phase says that they ended": len(ends),
             "of these with success": sum(one[1] is not None for one in ends),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import functools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from operator import attrgetter
@@ -31,6 +32,12 @@ BUDGETS = "poddisruptionbudgets.policy"
 
 ObjectId = tuple[str, str]
 """Namespace and name."""
+
+ENDED = re.compile(r"^(?:(complete|completed|succeeded|success|done|finished)|failed|failure|error)$", re.IGNORECASE)
+"""Phases in which an object's work has ended; the group is one of success."""
+
+_OF_KOPF = ("/last-handled-configuration", "/touch-dummy")
+"""Annotations of kopf's own, under its prefix or one that is configured (`AnnotationsProgressStorage`)."""
 
 
 def shown(of: ObjectId) -> str:
@@ -445,3 +452,9 @@ class Touch(NamedTuple):
 def rate_limited(span: Span) -> bool:
     """Return whether the operator's own rate limit took so much of a phase that it explains pauses and waits."""
     return any(row.suspect == "operator-rate-limit" and row.share > _LIMITED for row in span.phase.bottlenecks)
+
+
+def kept_by_kopf(lives: Iterable[Life]) -> set[str]:
+    """Return the prefixes of the annotations in which kopf keeps its progress: set, and taken away when it is done."""
+    paths = (path for life in lives for event in life.events for path in changed_paths(event, "metadata.annotations"))
+    return {path.rpartition("/")[0] for path in paths if path.endswith(_OF_KOPF)}

@@ -225,8 +225,10 @@ class ObservedObjects(ObservedRequests):
     def _nameable(self) -> Mapping[tuple[str, str], Sequence[Life]]:
         """What names an object, as ``secrets/NAME`` or `any_kind` of its name, and its namespace → those objects."""
         found: dict[tuple[str, str], list[Life]] = defaultdict(list)
+        # Of most objects, as pods, nothing says the name.
+        named = {need for need, _ in self._naming}
         for life in self.known.values():
-            for need in (f"{life.resource}/{life.name}", any_kind(life.name)):
+            for need in named.intersection((f"{life.resource}/{life.name}", any_kind(life.name))):
                 found[need, life.namespace].append(life)
         return found
 

@@ -26,7 +26,7 @@ from ...recording.conditions import is_builtin
 from ...recording.records import ObjectSeen
 from ..api_requests import SYSTEM_ACCOUNTS
 from ..result import Finding
-from .evidence import SHOWN_NS, Life, Sent, changed_paths, form, number_of, shown
+from .evidence import SHOWN_NS, Life, Sent, changed_paths, form, kept_by_kopf, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -44,8 +44,6 @@ _OF_SPEC = ("", "scale")
 """Subresources that write an object's spec."""
 _AUTOSCALERS = "horizontalpodautoscalers.autoscaling"
 _REPLICAS = "spec.replicas"
-_OF_KOPF = ("/last-handled-configuration", "/touch-dummy")
-"""Annotations of kopf's own, under its prefix or one that is configured (`AnnotationsProgressStorage`)."""
 _ALL = "metadata.annotations"
 """Path of the annotations of an object that had none."""
 
@@ -65,7 +63,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 continue
             for path, times in _returns(seen, life).items():
                 fields[path].append((times, life))
-        kept = _kept_by_kopf(lives) if fields else set()
+        kept = kept_by_kopf(lives) if fields else set()
         for path, found in sorted(fields.items()):
             if path.rpartition("/")[0] in kept:
                 continue
@@ -75,12 +73,6 @@ def findings(seen: Observed) -> Iterator[Finding]:
             changes = sum(path in event.difference.paths for event in most.events if event.difference is not None)
             if (times >= _ON_ONE or often >= _OBJECTS) and times >= _SHARE * changes:
                 yield _finding(seen, path, often, times, most, [life for _, life in found])
-
-
-def _kept_by_kopf(lives: Sequence[Life]) -> set[str]:
-    """Return the prefixes of the annotations in which kopf keeps its progress: set, and taken away when it is done."""
-    paths = (path for life in lives for event in life.events for path in changed_paths(event, _ALL))
-    return {path.rpartition("/")[0] for path in paths if path.endswith(_OF_KOPF)}
 
 
 def _taken_back(seen: Observed) -> Iterator[Finding]:

@@ -640,6 +640,26 @@ def test_a_counter_of_what_has_ended(grown: int, wrong: bool) -> None:
     assert ("counter" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "wrong"),
+    [("Running", "Completed", True), ("Running", "Paused", False), ("Pending", "Completed", False)],
+)
+def test_work_that_has_ended_is_not_taken_up_again_for_what_came_before(first: str, then: str, wrong: bool) -> None:
+    """A change of its annotations, before it ends; kopf's own of its progress come later."""
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        clique(sim, name, 200, numbers={"metadata.generation": 1})
+        status_write(sim, name, 400, numbers={"status.phase": first})
+        shown(sim, name, 500, difference=rec.Difference(kind="content", paths=["metadata.annotations.a"]))
+        status_write(sim, name, 2000, numbers={"status.phase": then})
+        kept = ["metadata.annotations.a.io/last-handled-configuration"]
+        shown(sim, name, 3000, difference=rec.Difference(kind="content", paths=kept))
+        status_write(sim, name, 4000, numbers={"status.phase": "Running"})
+    gone(sim)
+    assert ("conditions" in ids(sim)) is wrong
+
+
 def test_a_phase_that_a_new_spec_takes_back_is_right() -> None:
     """Running, a new generation, Forming, Running: what made it leave came before it left."""
     sim = settled()
