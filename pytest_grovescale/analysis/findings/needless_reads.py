@@ -65,7 +65,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         watched += _at_scrapes(seen, [one for one in reads if one.verb == "list" and one.resource == resource])
         wide = sum(not one.namespace for one in reads if one.verb == "list" and one.resource == resource)
         if number - opened >= _LEAST_LISTS:
-            limit = f", {whole:,} times without a limit" if whole else ""
+            limit = f", {whole:,} time{'s' * (whole != 1)} without a limit" if whole else ""
             yield _finding(seen, "list", resource, f"listed {resource} {number:,} times{watched}{limit}")
         elif min(number - opened, whole) >= _LEAST_WHOLE and len(seen.lives.get(resource, ())) >= _MANY:
             everywhere = " in all namespaces" if wide == number else ""
