@@ -13,13 +13,14 @@ gone. Goroutines count where a line through all scrapes, of three numbers of obj
 objects of one kind, one to four for each (`one_for_each`), and so do threads from as many on as no pool has by itself;
 what goes with its object is a note. Else descriptors and threads count from a growth on that no pool of connections
 explains, and only in proportion to the objects; or where no-op triggers, which bring no object, made them grow by one
-for each object of a kind and the whole run by twice that: a pool grows by as many as are under way at once.
-Watches are those that the audit log shows to begin and not to end, and an operator has a few for each kind, not for
-each object. Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection while
-the workload was being deleted, and only where it is twice that of the start and never was more: caches shrink with
-their objects. RSS counts where it grew in each of three phases, without the first, by about as much for each reconcile,
-and the language frees what is not used: a JVM takes new memory until its first collection. Of four phases one may be
-another controller's; where no metric says the language, it has to have doubled since the first.
+for each object of a kind and the whole run by twice that: a pool grows by as many as are under way at once. So do two
+phases in which the test only changes objects, each of which made them grow by one for each of ten objects or more, for
+good. Watches are those that the audit log shows to begin and not to end, and an operator has a few for each kind, not
+for each object. Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection
+while the workload was being deleted, and only where it is twice that of the start and never was more: caches shrink
+with their objects. RSS counts where it grew in each of three phases, without the first, by about as much for each
+reconcile, and the language frees what is not used: a JVM takes new memory until its first collection. Of four phases
+one may be another controller's; where no metric says the language, it has to have doubled since the first.
 """
 
 from __future__ import annotations
@@ -247,14 +248,19 @@ def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
         only_changed = bool(acts) and all(one.verb in ("update", "patch") and not one.created for one in acts)
         if only_changed and start is not None and end is not None and start.pid == end.pid:
             after = [read for read in reads if read.at >= end.at and read.pid == end.pid]
-            pairs.append((span.phase.name, start, end, after))
+            pairs.append((span.phase.name, start, end, after, len({one.object for one in acts})))
     for what in ("threads", "files", "sockets"):
         grown: list[tuple[str, int, int]] = []
-        for phase, start, end, after in pairs:
+        by_one: list[tuple[str, int, int]] = []
+        for phase, start, end, after, objects in pairs:
             was, now = getattr(start, what), getattr(end, what)
             stays = all(getattr(read, what) >= _STAYED * now for read in after)
             if stays and now - was >= max(_POOL, seen.objects):
                 grown.append((phase, was, now))
+            if stays and objects >= _LEAST_TRIGGERED and now - was >= _PER_TRIGGER * objects:
+                by_one.append((phase, was, now))
+        # A pool grows to what is under way at once, and not again.
+        grown = grown or (by_one if len(by_one) > 1 else [])
         if grown:
             phase, was, now = max(grown, key=lambda one: one[2] - one[1])
             yield Found(

@@ -58,11 +58,12 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for resource, lives in sorted(seen.lives.items()):
         left = [life for life in lives if life.exists(seen.end) and life.made_by_operator]
         own = {life.uid: [name for name in life.finalizers if not of_kubernetes(name)] for life in left}
-        stuck = [life for life in left if life.marked_at is not None and own[life.uid]]
+        # The harness' clean-up comes later, and a finalizer of Kubernetes, as that of claims, then keeps what it marks.
+        stuck = [life for life in left if life.deleting(seen.end) and own[life.uid]]
         unowned = [
             life
             for life in left
-            if life.owner == "" and life.marked_at is None and life.namespace not in own_namespaces
+            if life.owner == "" and not life.deleting(seen.end) and life.namespace not in own_namespaces
         ]
         if unowned:
             have, them = form(len(unowned), "it has", "they have"), form(len(unowned), "it", "them")
@@ -236,14 +237,14 @@ def kept_by_owners(seen: Observed) -> Iterator[tuple[str, Life, list[Life]]]:
     stay = {
         owner.uid
         for owner in seen.known.values()
-        if owner.begun < applied and owner.owner == "" and owner.marked_at is None and owner.exists(seen.end)
+        if owner.begun < applied and owner.owner == "" and not owner.deleting(seen.end) and owner.exists(seen.end)
         if not any(one.user == seen.harness for one in owner.writes if one.verb == "create")
     }
     kept: dict[tuple[str, str], list[Life]] = defaultdict(list)
     for resource, lives in sorted(seen.lives.items()) if stay else ():
         for life in lives:
             own = life.owner in stay and life.made_by_operator
-            if own and life.owner and life.marked_at is None and life.exists(seen.end):
+            if own and life.owner and not life.deleting(seen.end) and life.exists(seen.end):
                 kept[resource, life.owner].append(life)
     for (resource, uid), found in kept.items():
         yield resource, seen.known[uid], found

@@ -104,6 +104,17 @@ def test_objects_without_an_owner_are_left_behind() -> None:
     assert left.evidence == ("t/svc-0, t/svc-1, t/svc-2 and 1 more",)
 
 
+def test_claims_that_their_finalizer_keeps_in_the_clean_up_are_left_behind() -> None:
+    """It is the clean-up that marks them, after the end."""
+    sim = settled()
+    for number in range(4):
+        made(sim, f"svc-{number}", 200 + number, finalizers=("kubernetes.io/pvc-protection",))
+        marked = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
+        seen(sim, f"svc-{number}", DELETED + 1100, "modified", fields=marked)
+    (left,) = found(sim)
+    assert (left.id, left.text.partition(" ")[0]) == ("left-behind", "4")
+
+
 def test_what_two_watches_show_counts_once() -> None:
     """One of a namespace, and a later one of all."""
     sim = settled()

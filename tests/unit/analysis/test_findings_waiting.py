@@ -424,6 +424,33 @@ def test_timers_that_the_reconciles_of_one_of_two_controllers_leave_behind(leavi
 
 
 @pytest.mark.parametrize(
+    ("threads", "wrong"),
+    [
+        ((34, 54, 54, 74), True),
+        # A pool, which is as large as what is under way at once.
+        ((34, 54, 54, 54), False),
+        ((34, 54, 34, 54), False),
+        ((34, 38, 38, 42), False),
+    ],
+)
+def test_threads_of_each_change_of_objects_in_phase_after_phase(threads: tuple[int, ...], wrong: bool) -> None:
+    sim = opened(Simulation())
+    sim.watch(CLIQUES, 6)
+    for number in range(20):
+        clique(sim, f"c-{number}", 20 + number)
+    for index, (phase, start) in enumerate((("again", 100), ("third", 3100))):
+        sim.phase(phase, start, start + 2900)
+        for number in range(20):
+            sent(sim, "patch", f"c-{number}", start + 50 + number, user="harness")
+        for edge, at, number in (("start", start, 2 * index), ("end", start + 2900, 2 * index + 1)):
+            held: dict[str, Any] = {"rss_bytes": 10**8, "threads": threads[number], "files": 3, "sockets": 3}
+            of = f"{edge}:{phase}"
+            sim.add(rec.CpuRead(at=sim.at(at), process="operator", pid=10, cpu_ns=10**9 + at, edge=of, **held))
+    grown = [one.text for one in analyse(sim.records()).findings if "made no more of them" in one.text]
+    assert bool(grown) is wrong, grown
+
+
+@pytest.mark.parametrize(
     ("counts", "wrong"),
     [((0, 12, 40, 40), True), ((0, 0, 9, 1), False), ((0, 2, 3, 3), False), ((None, None, None, None), False)],
 )
