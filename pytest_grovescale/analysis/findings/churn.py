@@ -93,6 +93,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
             if mistaken:
                 does = "is not found by the kind, name and uid of their references, though it is there"
             why = f"the garbage collector removed them, since their owner {does}"
+            if mistaken and resource == "secrets" and not any(map(_is_collectors_own, map(seen.role, who.values()))):
+                why = (
+                    "the controller manager removed them, although their owner stays, as it does with the tokens of"
+                    " ServiceAccounts that it does not know yet: make a ServiceAccount before its Secret"
+                )
             severity: Severity = "defect" if absent or mistaken else "waste"
             yield _made_for_nothing(seen, collected, of=len(own), why=why, severity=severity)
         by_operator = [life for life in gone if who[life.uid] == seen.operator]
@@ -106,6 +111,11 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
     # What is made again all the time is made for owners that go, too.
     yield from _of_owners_that_go(seen, unowned)
+
+
+def _is_collectors_own(role: str) -> bool:
+    """Return whether a role is the garbage collector's own: where all controllers have one, it may be any of them."""
+    return role.endswith(_COLLECTOR[0])
 
 
 def _made_for_nothing(seen: Observed, lives: list[Life], *, of: int, why: str, severity: Severity) -> Finding:

@@ -1,4 +1,4 @@
-"""The second group: the PodCliques outside of scaling groups, and their rolling update."""
+"""The third group: the PodCliques outside of scaling groups, and their rolling update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The third group: PodGangs. Each lists the pods of one set replica; a scheduling gate holds them until then."""
+"""The last group: PodGangs. Each lists the pods of one set replica; a scheduling gate holds them until then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first group: ServiceAccount, RBAC, Services and autoscalers. The other groups depend on it."""
+"""The first groups: ServiceAccount, then RBAC, Services and autoscalers. The other groups depend on them."""
 
 from __future__ import annotations
 

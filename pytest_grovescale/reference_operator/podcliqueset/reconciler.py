@@ -54,8 +54,9 @@ class SetReconciler:
         self._workshop = workshop
         self._timing = timing
         caches = workshop.caches
+        # The controller manager deletes a Secret with a token whose ServiceAccount it does not find.
+        accounts: list[Component] = [ServiceAccounts(workshop, caches.accounts)]
         infrastructure: list[Component] = [
-            ServiceAccounts(workshop, caches.accounts),
             Rights(workshop),
             TokenSecrets(workshop, caches.secrets),
             HeadlessServices(workshop),
@@ -63,6 +64,7 @@ class SetReconciler:
             GangTermination(workshop),
         ]
         self._groups: Sequence[Sequence[Component]] = (
+            accounts,
             infrastructure,
             [Cliques(workshop)],
             [ScalingGroups(workshop), Gangs(workshop, selection)],

@@ -1,4 +1,4 @@
-"""The third group: PodCliqueScalingGroups, which own the cliques that scale together."""
+"""The last group: PodCliqueScalingGroups, which own the cliques that scale together."""
 
 from __future__ import annotations
 

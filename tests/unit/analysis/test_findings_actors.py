@@ -10,6 +10,7 @@ import pytest
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.findings.evidence import form, number_of
 from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS
 from .test_findings import DELETED, DEPLOYED, found, ids, made, seen, settled
@@ -141,6 +142,31 @@ def test_children_that_the_garbage_collector_removed(owner: str, severity: str, 
     gone(sim)
     (churned,) = [one for one in found(sim) if one.id == "churn"]
     assert (churned.severity, words in churned.text) == (severity, True), churned.text
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("system:kube-controller-manager", "make a ServiceAccount before its Secret"),
+        ("system:serviceaccount:kube-system:generic-garbage-collector", "the garbage collector removed them"),
+    ],
+)
+def test_secrets_that_the_controller_manager_removed(user: str, words: str) -> None:
+    """With the token of a ServiceAccount that it does not know yet, while their owner stays."""
+    sim = settled()
+    secrets = WatchSpec(resource="secrets", path="/api/v1/namespaces/t/secrets", fields=())
+    sim.watch(secrets, 6)
+    clique(sim, "parent", 190)
+    for number in range(6):
+        name = f"s-{number}"
+        sim.request(200 + number, verb="create", resource="secrets", namespace="t", name=name, code=201)
+        sim.request(220 + number, user=user, verb="delete", resource="secrets", namespace="t", name=name)
+        of: dict[str, Any] = {"watch": sim.watch_ids[secrets], "name": name, "namespace": "t", "uid": f"uid-{name}"}
+        sim.add(rec.ObjectSeen(at=sim.at(210 + number), change="added", owner="uid-parent", **of))
+        sim.add(rec.ObjectSeen(at=sim.at(230 + number), change="deleted", owner="uid-parent", **of))
+    gone(sim)
+    (churned,) = [one for one in found(sim) if one.id == "churn"]
+    assert (churned.severity, words in churned.text) == ("defect", True), churned.text
 
 
 @pytest.mark.parametrize("number", [1, 2, 1000])
