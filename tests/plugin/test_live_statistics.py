@@ -162,14 +162,19 @@ def test_prometheus_and_the_recorder_agree_and_the_data_is_kept(
 
 
 def _without_data(kept: Path, panels: list[dict[str, Any]], cluster: Cluster, scratch: Path) -> list[str]:
-    """Return the queries of the dashboard that a Prometheus on the kept data has no answer to."""
+    """Return the queries of the dashboard that a Prometheus on the kept data has no answer to.
+
+    At any time of the run: a scrape that comes after the operator's end marks its series as stale.
+    """
     place = server.Place(folder=scratch / "again", data=kept / opening.DATA, log=scratch / "again.log", interval_s=1.0)
     started = server.start(cluster, {}, place, progress=_quiet)
     try:
         with Portal() as portal, opening.connected(started.address, portal) as api:
             live = Live(api, started)
             found = {
-                query["expr"]: portal.run(live.query(query["expr"].replace("$__rate_interval", "10m")))
+                query["expr"]: portal.run(
+                    live.query(f"last_over_time(({query['expr'].replace('$__rate_interval', '10m')})[10m:1s])")
+                )
                 for panel in panels
                 for query in panel["targets"]
             }

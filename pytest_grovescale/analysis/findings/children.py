@@ -15,7 +15,7 @@ others, under names that the API server has drawn, made within three seconds for
 with a write to the owner in between, they were made twice. Children of one name are parts of one thing where they were
 made within five seconds; what stays of it counts of three, three seconds after the operator deleted the other, which it
 did not make again, and while the owner stays. One selector of many counts of three owners in one namespace that have
-pods of their own.
+pods of their own and are there at the same time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import BUDGETS, Life, Window, form, number_of, shown
+from .evidence import BUDGETS, Life, ObjectId, Window, form, number_of, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -164,23 +164,26 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
 
 def _select_alike(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds of which several owners with pods of their own have one each, all with the same selector."""
-    alike: dict[tuple[str, str, str], dict[str, Life]] = defaultdict(dict)
+    alike: dict[tuple[str, str, str], dict[ObjectId, Life]] = defaultdict(dict)
     for resource, lives in sorted(seen.lives.items()):
         for life in lives:
             owner = seen.known.get(life.owner or "")
             selects = life.events[0].selects
             if selects and life.made_by_operator and owner is not None and seen.pods_below.get(owner.uid):
-                alike[resource, life.namespace, selects].setdefault(owner.uid, life)
-    for (resource, _, _), found in alike.items():
+                alike[resource, life.namespace, selects][owner.object] = life
+    for (resource, _, _), of_owners in alike.items():
+        # What went before others came, as in cycles, selected nothing of theirs.
+        last = max(life.begun for life in of_owners.values())
+        found = [life for life in of_owners.values() if life.exists(last)]
         if len(found) >= _FEW_OWNERS:
-            owners = {seen.known[uid].resource for uid in found}
+            owners = {seen.known[life.owner].resource for life in found if life.owner}
             yield Found(
                 id=ID,
                 severity="defect",
-                about=About(aspect=Aspect.STATE, objects={life.key for life in found.values()}, field="spec.selector"),
+                about=About(aspect=Aspect.STATE, objects={life.key for life in found}, field="spec.selector"),
                 text=f"{len(found):,} {resource} of {' and '.join(sorted(owners))} have one and the same selector: each"
                 " selects the pods of all of them, not those of its owner",
-                evidence=(", ".join(life.name for life in list(found.values())[:_SHOWN]),),
+                evidence=(", ".join(life.name for life in found[:_SHOWN]),),
             )
 
 

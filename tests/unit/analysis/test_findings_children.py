@@ -859,6 +859,24 @@ def test_services_of_several_owners_with_one_selector(selector: str, owners: int
     assert any("one and the same selector" in text for text in texts) == wrong
 
 
+def test_services_with_one_selector_that_came_one_after_the_other_are_of_one_owner_each() -> None:
+    """In cycles, under other names."""
+    sim = settled()
+    for number in range(6):
+        clique(sim, f"c-{number}", 130 + 200 * number, owner="uid-pcs")
+        made(sim, f"c-{number}-web", 140 + 200 * number, owner=f"uid-c-{number}")
+        seen(sim, f"c-{number}-web", 300 + 200 * number, "deleted")
+    gone(sim)
+    records = sim.records()
+    for index, one in enumerate(records):
+        if isinstance(one, rec.ObjectSeen) and one.name.endswith("-web"):
+            records[index] = msgspec.structs.replace(one, selects="a")
+        if isinstance(one, rec.ObjectSeen) and one.watch == sim.watch_ids[PODS]:
+            owner = f"uid-c-{int(one.name.rpartition('-')[2]) % 6}"
+            records[index] = msgspec.structs.replace(one, owner=owner, uid=f"uid-{one.name}")
+    assert not any("one and the same" in one.text for one in analyse(records).findings)
+
+
 @pytest.mark.parametrize(("asks", "named"), [(False, True), (True, False)])
 def test_the_cpu_of_one_of_two_controllers_by_the_time_of_its_reconciles(asks: bool, named: bool) -> None:
     sim = settled()
