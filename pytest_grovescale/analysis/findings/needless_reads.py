@@ -18,8 +18,9 @@ makes or writes the rest.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Container, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterator
+from operator import attrgetter
 
 from ..result import Finding, Severity
 from .evidence import ObjectId, Received, Sent
@@ -55,40 +56,45 @@ _AT_SCRAPES = 0.75
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind that is listed or read again and again."""
-    reads = [one for one in seen.requests if one.verb in ("get", "list") and one.subresource in ("", "status")]
-    lists = Counter(one.resource for one in reads if one.verb == "list")
-    gets = Counter(one.resource for one in reads if one.verb == "get")
-    for resource, number in lists.most_common():
-        opened = sum(one.verb == "watch" and one.resource == resource for one in seen.housekeeping)
-        watched = ", although it watches them" if resource in seen.watched_by_operator else ""
-        whole = sum(one.unlimited for one in reads if one.verb == "list" and one.resource == resource)
-        watched += _at_scrapes(seen, [one for one in reads if one.verb == "list" and one.resource == resource])
-        wide = sum(not one.namespace for one in reads if one.verb == "list" and one.resource == resource)
-        if number - opened >= _LEAST_LISTS:
-            limit = f", {whole:,} time{'s' * (whole != 1)} without a limit" if whole else ""
-            yield _finding(seen, "list", resource, f"listed {resource} {number:,} times{watched}{limit}")
-        elif min(number - opened, whole) >= _LEAST_WHOLE and len(seen.lives.get(resource, ())) >= _MANY:
-            everywhere = " in all namespaces" if wide == number else ""
-            did = f"listed all {resource}{everywhere} {number:,} times without a limit{watched}"
-            yield _finding(seen, "list", resource, did)
-    each: dict[str, int] = {}
-    for resource, number in gets.most_common():
-        if resource in seen.watched_by_operator and number >= max(_LEAST_GETS, _PER_OBJECT * seen.objects):
-            objects = Counter(one.object for one in reads if one.verb == "get" and one.resource == resource)
-            (_, name), most = objects.most_common(1)[0]
-            if most > number / 2:
+    reads: dict[tuple[str, str], list[Sent]] = defaultdict(list)
+    for one in seen.requests:
+        if one.verb in ("get", "list") and one.subresource in ("", "status"):
+            reads[one.verb, one.resource].append(one)
+    each: list[Sent] = []
+    for (verb, resource), sent in sorted(reads.items(), key=lambda one: (one[0][0] != "list", -len(one[1]))):
+        if verb == "list":
+            yield from _lists(seen, resource, sent)
+        elif resource not in seen.watched_by_operator:
+            if len(sent) >= max(_LEAST_GETS, _READS_OF_EACH * seen.objects):
+                yield _not_watched(seen, resource, sent)
+        elif len(sent) >= max(_LEAST_GETS, _PER_OBJECT * seen.objects):
+            (_, name), most = Counter(one.object for one in sent).most_common(1)[0]
+            if most > len(sent) / 2:
                 did = f"read one of the {resource}, {name}, {most:,} times, although it watches {resource}"
-                yield _finding(seen, "get", resource, did)
+                yield _finding(seen, sent, did)
             else:
-                each[resource] = number
-        elif resource not in seen.watched_by_operator and number >= max(_LEAST_GETS, _READS_OF_EACH * seen.objects):
-            yield _not_watched(seen, resource, [one for one in reads if one.verb == "get" and one.resource == resource])
+                each += sent
     if each:
-        kinds = ", ".join(f"{resource} {number:,}" for resource, number in each.items())
-        yield _finding(seen, "get", list(each), f"read {kinds} times one by one, although it watches them")
+        kinds = ", ".join(f"{of} {number:,}" for of, number in Counter(one.resource for one in each).items())
+        yield _finding(seen, each, f"read {kinds} times one by one, although it watches them")
     if seen.operator:
-        yield from _before_making(seen, [one for one in reads if one.code == _NOT_FOUND])
+        absent = (one for sent in reads.values() for one in sent if one.code == _NOT_FOUND)
+        yield from _before_making(seen, sorted(absent, key=attrgetter("received")))
         yield from _of_everyone(seen)
+
+
+def _lists(seen: Observed, resource: str, sent: list[Sent]) -> Iterator[Finding]:
+    """Yield that a kind is listed again and again, or as a whole."""
+    by_itself = len(sent) - sum(one.verb == "watch" and one.resource == resource for one in seen.housekeeping)
+    watched = ", although it watches them" if resource in seen.watched_by_operator else ""
+    watched += _at_scrapes(seen, sent)
+    whole = sum(one.unlimited for one in sent)
+    if by_itself >= _LEAST_LISTS:
+        limit = f", {whole:,} time{'s' * (whole != 1)} without a limit" if whole else ""
+        yield _finding(seen, sent, f"listed {resource} {len(sent):,} times{watched}{limit}")
+    elif min(by_itself, whole) >= _LEAST_WHOLE and len(seen.lives.get(resource, ())) >= _MANY:
+        everywhere = "" if any(one.namespace for one in sent) else " in all namespaces"
+        yield _finding(seen, sent, f"listed all {resource}{everywhere} {len(sent):,} times without a limit{watched}")
 
 
 def _not_watched(seen: Observed, resource: str, gets: list[Sent]) -> Finding:
@@ -97,9 +103,9 @@ def _not_watched(seen: Observed, resource: str, gets: list[Sent]) -> Finding:
     (_, name), most = objects.most_common(1)[0]
     if most > len(gets) / 2:
         did = f"read one of the {resource}, {name}, {most:,} times: a watch, or a copy for a while, would do"
-        return _finding(seen, "get", resource, did)
+        return _finding(seen, gets, did)
     did = f"read {len(objects):,} {resource} {len(gets):,} times one by one: a watch shows it each change"
-    return _finding(seen, "get", resource, did, "note")
+    return _finding(seen, gets, did, "note")
 
 
 def _before_making(seen: Observed, absent: list[Sent]) -> Iterator[Finding]:
@@ -172,21 +178,18 @@ def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:
     return ", at each scrape of its metrics" if len(lists) >= _LEAST_LISTS and alike >= _AT_SCRAPES else ""
 
 
-def _finding(seen: Observed, verb: str, resources: str | list[str], did: str, severity: Severity = "waste") -> Finding:
-    named = [resources] if isinstance(resources, str) else resources
-    kinds = [f"{verb} {resource}{part}" for resource in named for part in ("", "/status")]
+def _finding(seen: Observed, sent: list[Sent], did: str, severity: Severity = "waste") -> Finding:
     return Found(
         id=ID,
         severity=severity,
-        about=About(aspect=Aspect.ACTION, requests=seen.own_of(kinds)),
+        about=About(aspect=Aspect.ACTION, requests=sent),
         text=f"the operator {did}",
-        evidence=tuple(_by_phase(seen, kinds)),
+        evidence=tuple(_by_phase(seen, sent)),
         check="noop_reads(max=0)",
     )
 
 
-def _by_phase(seen: Observed, kinds: Collection[str]) -> Iterator[str]:
-    sent = [one for one in seen.requests if one.what in kinds]
+def _by_phase(seen: Observed, sent: list[Sent]) -> Iterator[str]:
     left, received = len(sent), Received(sent)
     for span in seen.spans:
         if number := received.count(span.start, span.end):
