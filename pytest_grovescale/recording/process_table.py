@@ -56,9 +56,9 @@ def usage(
         if pid != process.pid and (part := _own_usage(pid, None, read)):
             cpu, reaped, rss, peak = cpu + part[0], reaped + part[1], rss + part[2], peak + part[3]
             # A child that has ended and was not waited for is listed, without memory and with one thread in name.
-            number += len(threads) if part[2] else 0
-        else:
-            number += len(threads)
+            if not part[2]:
+                continue
+        number += len(threads)
     waiting = core_wait.read(members, read) if core_wait is not None else None
     return Usage(cpu, reaped, rss, peak, waiting, number or None)
 

@@ -36,7 +36,11 @@ ObjectId = tuple[str, str]
 ENDED = re.compile(r"^(?:(complete|completed|succeeded|success|done|finished)|failed|failure|error)$", re.IGNORECASE)
 """Phases in which an object's work has ended; the group is one of success."""
 
-_OF_KOPF = ("/last-handled-configuration", "/touch-dummy")
+LAST_HANDLED = "last-handled-configuration"
+"""End of the annotation in which kopf keeps what its handlers have seen of an object, its annotations included
+(`AnnotationsDiffBaseStorage`)."""
+
+_OF_KOPF = (f"/{LAST_HANDLED}", "/touch-dummy")
 """Annotations of kopf's own, under its prefix or one that is configured (`AnnotationsProgressStorage`)."""
 
 

@@ -18,7 +18,6 @@ time that they take: a note from 10 ms on, and waste from 30 ms on, where the bu
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -28,7 +27,7 @@ from ..phase_result import PhaseResult, WriteEffects
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from ..run_metrics import WINDOW
-from .evidence import Life, ObjectId, Sent, Span, Touch
+from .evidence import LAST_HANDLED, Life, ObjectId, Sent, Span, Touch
 from .grouping import About, Aspect, Found
 from .idle_windows import comes_regularly
 from .observed import QUIET_NS, Observed
@@ -42,8 +41,6 @@ _FEW = 5
 """Writes that are too many, however many triggers there were; of fewer triggers, half of them."""
 
 _LABELLING = ("metadata.annotations", "metadata.labels")
-_HANDLED = re.compile(r"^metadata\.annotations\..*last-handled-configuration$")
-"""Where kopf keeps what its handlers have seen of an object, annotations included (`AnnotationsDiffBaseStorage`)."""
 
 _NEWS = frozenset({"content", "generation"})
 
@@ -133,7 +130,7 @@ def _turnover(seen: Observed, pods: Iterable[Life], start: int, end: int) -> tup
 def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
     """Return the writes that may pass a trigger on: to objects that were not triggered, and whose content stayed.
 
-    A framework notes it in an annotation of the triggered object itself (`_HANDLED`), to know what changes next.
+    A framework notes it in an annotation of the triggered object itself (`LAST_HANDLED`), to know what changes next.
     """
     sent = [one for one in seen.requests_in(start, end) if one.verb in ("update", "patch")]
     triggered = {(one.resource, one.object) for one in seen.by_harness(start, end)}
@@ -147,8 +144,10 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
             paths = [path for change in changes if change is not None for path in change.paths]
             if not paths or not all(path.startswith(_LABELLING) for path in paths):
                 changed.add(life.key)
-            elif any(map(_HANDLED.search, paths)) and len({path for path in paths if not _HANDLED.search(path)}) <= 1:
-                noted.add(life.key)
+            else:
+                others = {path for path in paths if not _is_of_kopf(path)}
+                if len(others) <= 1 and len(others) < len(set(paths)):
+                    noted.add(life.key)
     return Counter(
         one.what
         for one in sent
@@ -159,6 +158,10 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
         or (one.resource, one.object) in noted
         or (one.subresource == "status" and _acknowledges(seen, one, start, end))
     )
+
+
+def _is_of_kopf(path: str) -> bool:
+    return path.startswith("metadata.annotations.") and path.endswith(LAST_HANDLED)
 
 
 def _acknowledges(seen: Observed, one: Sent, start: int, end: int) -> bool:

@@ -256,9 +256,8 @@ def _gave_up(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[C
     """Yield the controller whose reconciles had ended with an error before, and that has made none since."""
     moments = seen.target.moments if seen.target is not None else []
     inside = [number for number, one in enumerate(moments) if window.start <= one.at <= window.end]
-    span = next((span for span in seen.spans if span.phase.name == window.phase), None)
     start = seen.scrape_at(f"start:{window.phase}")
-    if len(inside) < 2 or start is None or span is None or any(one.received >= window.start for one in sent):
+    if len(inside) < 2 or start is None or any(one.received >= window.start for one in sent):
         return
     failed = seen.reconciles_between(start, inside[0], lambda result: result == "error")
     since = seen.reconciles_between(inside[0], inside[-1])

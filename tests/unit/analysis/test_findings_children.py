@@ -840,6 +840,18 @@ def test_services_that_select_no_pod(updated: bool, wrong: bool) -> None:
     assert any("EndpointSlice" in text for text in texts) == wrong
 
 
+def selecting(sim: Simulation, selector: str, owners: int) -> list[rec.AnyRecord]:
+    """Return a run's records with a selector for each Service of a clique, and pods of so many of the cliques."""
+    records = sim.records()
+    for index, one in enumerate(records):
+        if isinstance(one, rec.ObjectSeen) and one.name.endswith("-web"):
+            records[index] = msgspec.structs.replace(one, selects=selector.format(one.name))
+        if isinstance(one, rec.ObjectSeen) and one.watch == sim.watch_ids[PODS]:
+            owner = f"uid-c-{int(one.name.rpartition('-')[2]) % owners}"
+            records[index] = msgspec.structs.replace(one, owner=owner, uid=f"uid-{one.name}")
+    return records
+
+
 @pytest.mark.parametrize(("selector", "owners", "wrong"), [("a", 6, True), ("a-{}", 6, False), ("a", 1, False)])
 def test_services_of_several_owners_with_one_selector(selector: str, owners: int, wrong: bool) -> None:
     """``owners``: how many of the six have pods of their own."""
@@ -848,13 +860,7 @@ def test_services_of_several_owners_with_one_selector(selector: str, owners: int
         clique(sim, f"c-{number}", 130, owner="uid-pcs")
         made(sim, f"c-{number}-web", 140, owner=f"uid-c-{number}")
     all_gone(sim)
-    records = sim.records()
-    for index, one in enumerate(records):
-        if isinstance(one, rec.ObjectSeen) and one.name.endswith("-web"):
-            records[index] = msgspec.structs.replace(one, selects=selector.format(one.name))
-        if isinstance(one, rec.ObjectSeen) and one.watch == sim.watch_ids[PODS]:
-            owner = f"uid-c-{int(one.name.rpartition('-')[2]) % owners}"
-            records[index] = msgspec.structs.replace(one, owner=owner, uid=f"uid-{one.name}")
+    records = selecting(sim, selector, owners)
     texts = [one.text for one in analyse(records).findings if one.id == "children"]
     assert any("one and the same selector" in text for text in texts) == wrong
 
@@ -867,13 +873,7 @@ def test_services_with_one_selector_that_came_one_after_the_other_are_of_one_own
         made(sim, f"c-{number}-web", 140 + 200 * number, owner=f"uid-c-{number}")
         seen(sim, f"c-{number}-web", 300 + 200 * number, "deleted")
     gone(sim)
-    records = sim.records()
-    for index, one in enumerate(records):
-        if isinstance(one, rec.ObjectSeen) and one.name.endswith("-web"):
-            records[index] = msgspec.structs.replace(one, selects="a")
-        if isinstance(one, rec.ObjectSeen) and one.watch == sim.watch_ids[PODS]:
-            owner = f"uid-c-{int(one.name.rpartition('-')[2]) % 6}"
-            records[index] = msgspec.structs.replace(one, owner=owner, uid=f"uid-{one.name}")
+    records = selecting(sim, "a", 6)
     assert not any("one and the same" in one.text for one in analyse(records).findings)
 
 
