@@ -14,9 +14,9 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 from ..exposition.families import parse
 from ..recording.records import ObjectRef, Request
@@ -88,6 +88,47 @@ class Kind(NamedTuple):
     dry_run: bool
 
 
+class _Answered(Protocol):
+    """What a request of the log and a request as the rules read it have in common."""
+
+    @property
+    def user(self) -> str: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def code(self) -> int: ...
+
+
+_R = TypeVar("_R", bound=_Answered)
+
+
+def overtaken(requests: Iterable[_R], received: Callable[[_R], int]) -> list[_R]:
+    """Return the JSON patches that another write overtook: they are conflicts, though their code is another.
+
+    A patch may test the version that it is made for, is answered 422 where that is another by then
+    (https://www.rfc-editor.org/rfc/rfc6902#section-4.6), and goes through at the next try. ``received``: when a request
+    came, ns.
+    """
+    refused: list[tuple[tuple[str, ...], _R]] = []
+    accepted: dict[tuple[str, ...], int] = {}
+    for one in requests:
+        if one.verb == "patch" and (one.code == HTTPStatus.UNPROCESSABLE_ENTITY or 200 <= one.code < 300):
+            key = one.user, one.resource, one.subresource, one.namespace, one.name
+            if one.code == HTTPStatus.UNPROCESSABLE_ENTITY:
+                refused.append((key, one))
+            else:
+                accepted[key] = max(received(one), accepted.get(key, 0))
+    return [one for key, one in refused if accepted.get(key, 0) > received(one)]
+
+
 def open_watches(requests: Iterable[Request], user: str, at: int) -> Counter[str]:
     """Return resource → how many watches of a user were open at a moment, of those begun in the recording."""
     begun: Counter[str] = Counter()
@@ -127,9 +168,10 @@ def missing_rights(requests: Iterable[Request], user: str) -> tuple[str, ...]:
     return tuple(f"{what} (403, {number:,} time{'s' * (number != 1)})" for what, number in refused.most_common())
 
 
-def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tuple[ApiRow, ...]:
+def api_rows(requests: Sequence[Request], identities: Mapping[str, str]) -> tuple[ApiRow, ...]:
     """Count requests; rows sorted by identity, verb, resource and code."""
     took: dict[Kind, list[int]] = defaultdict(list)
+    conflicts = Counter(kind_of(one) for one in overtaken(requests, lambda one: one.received_wall))
     for request in requests:
         took[kind_of(request)].append(request.completed_wall - request.received_wall)
     names = roles(identities)
@@ -143,6 +185,7 @@ def api_rows(requests: Iterable[Request], identities: Mapping[str, str]) -> tupl
             category=kind.category,
             dry_run=kind.dry_run,
             count=len(times),
+            overtaken=conflicts[kind],
             p50_ms=quantile(times, 0.50) / 1e6,
             p99_ms=quantile(times, 0.99) / 1e6,
         )

@@ -131,6 +131,9 @@ class ApiRow(msgspec.Struct, frozen=True, kw_only=True):
     category: Category
     dry_run: bool = False
     count: int
+    overtaken: int = 0
+    """Of these, JSON patches answered 422 since another write had come first, which went through at a later try: they
+    are conflicts. 0 in results made before this field."""
     p50_ms: float
     """Median of the server's time per request, from received to complete; to the first byte for a watch."""
     p99_ms: float

@@ -19,12 +19,12 @@ were updates of what was not there, and never beside faults.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
 
-from ..api_requests import BEING_TERMINATED, why_refused
+from ..api_requests import BEING_TERMINATED, overtaken, why_refused
 from ..reconciles import objects_of
 from ..result import Finding
 from .evidence import ObjectId, Sent, shown
@@ -74,8 +74,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     sent = [one for one in seen.own if is_for_objects(one) or (one.code in _RIGHTS and one.category != "review")]
     refused = [one for one in sent if one.refused and not _is_a_question(one)]
     refused = [one for one in refused if not seen.follows_fault(one) and not seen.cut_off(one)]
-    overtaken = _overtaken(seen, refused)
-    conflicts = [one for one in refused if _is_conflict(one) or overtaken(one)]
+    patches = set(overtaken(seen.own, lambda one: one.received))
+    conflicts = [one for one in refused if _is_conflict(one) or one in patches]
     yield from _conflicts(seen, conflicts)
     known = {*conflicts, *(twice := list(_made_twice(seen, refused)))}
     yield from _lagging(twice)
@@ -274,21 +274,6 @@ def _lagging(twice: list[Sent]) -> Iterator[Finding]:
                 " its cache did not show them yet",
                 check='error_ratio(kind="persistent")',
             )
-
-
-def _overtaken(seen: Observed, refused: Sequence[Sent]) -> Callable[[Sent], bool]:
-    """Return a function: was this a JSON patch that another write overtook?
-
-    It may test the version that it is made for, is answered 422 then
-    (https://www.rfc-editor.org/rfc/rfc6902#section-4.6), and goes through at the next try.
-    """
-    accepted: dict[tuple[str, ObjectId], int] = {}
-    for one in seen.requests if any(one.code == HTTPStatus.UNPROCESSABLE_ENTITY for one in refused) else ():
-        if one.verb == "patch" and one.changes:
-            accepted[one.what, one.object] = one.received
-    return lambda one: (
-        one.code == HTTPStatus.UNPROCESSABLE_ENTITY and accepted.get((one.what, one.object), 0) > one.received
-    )
 
 
 def _is_a_question(one: Sent) -> bool:

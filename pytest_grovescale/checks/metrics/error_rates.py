@@ -23,6 +23,7 @@ from .target import TargetCheck
 _CHANGES = ("update", "patch")
 """What can fail because the object has changed. A create's 409 says that the object exists already."""
 _CONFLICT = 409
+"""JSON patches may have another code for it: see `ApiRow.overtaken`."""
 _SENT = Selector("rest_client_requests_total", (Matcher("method", "=~", "PUT|PATCH"),))
 
 _TYPES = {"persistent": ("invalid", "forbidden"), "transient": ("conflict", "timeout", "rate_limited")}
@@ -43,7 +44,8 @@ class _Share(Check, frozen=True):
 
 
 class ConflictRate(_Share, tag="conflict_rate", frozen=True, kw_only=True):
-    """Share of an identity's updates and patches that the API server rejected with 409, at most.
+    """Share of an identity's updates and patches that another write overtook, at most: answered 409, or 422 where a
+    JSON patch tests the version that it is made for.
 
     By the audit log, or by the operator's own count of its requests where there is none.
     """
@@ -69,7 +71,7 @@ class ConflictRate(_Share, tag="conflict_rate", frozen=True, kw_only=True):
         total = sum(responses.values())
         if not total:
             raise NotMeasuredError(f"{self.identity} made no update and no patch {_where(self.phase)}")
-        conflicts = Counter({what: n for (code, what), n in responses.items() if code == _CONFLICT})
+        conflicts = Counter({what: n for (code, what), n in responses.items() if n and code == _CONFLICT})
         return at_most(
             self.phase,
             f"share of {total:,} updates and patches by {self.identity} that met a conflict, {source}",
@@ -143,7 +145,9 @@ def _logged(phases: Sequence[PhaseResult], identity: str) -> Counter[tuple[int, 
     for phase in phases:
         for row in figures.api(phase, identity).rows:
             if row.category == "object" and row.verb in _CHANGES and not row.dry_run:
-                responses[row.code, f"{row.verb} {row.resource} in {phase.name}"] += row.count
+                what = f"{row.verb} {row.resource} in {phase.name}"
+                responses[row.code, what] += row.count - row.overtaken
+                responses[_CONFLICT, what] += row.overtaken
     return responses
 
 
@@ -229,10 +233,12 @@ def _by_status_code(check: ErrorRatio, phases: Sequence[PhaseResult]) -> Counter
     errors: Counter[str] = Counter()
     for phase in phases:
         for row in figures.api(phase, "operator").rows:
-            if row.category == "object" and _wrong(row, check.kind):
-                errors[f"{row.code} for {row.verb} {row.resource}"] += row.count
+            if row.category == "object":
+                errors[f"{row.code} for {row.verb} {row.resource}"] += _wrong(row, check.kind)
     return errors
 
 
-def _wrong(row: ApiRow, kind: str) -> bool:
-    return row.code >= 400 if kind == "all" else row.code in _CODES[kind]
+def _wrong(row: ApiRow, kind: str) -> int:
+    if kind == "all":
+        return row.count * (row.code >= 400)
+    return (row.count - row.overtaken) * (row.code in _CODES[kind]) + row.overtaken * (_CONFLICT in _CODES[kind])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -124,6 +126,19 @@ def test_a_noops_writes_are_known_to_have_changed_their_objects_or_not() -> None
     effects = phase(sim).write_effects
     assert effects is not None
     assert (effects.writes, effects.without_effect) == (3, 2)
+
+
+def test_a_json_patch_that_another_write_overtook_is_not_an_invalid_one() -> None:
+    sim = Simulation(audited=True)
+    sim.phase("p", 1000, 5000)
+    patch: dict[str, Any] = {"verb": "patch", "resource": "pods", "namespace": "t"}
+    for at, name, code in ((1100, "a", 422), (1150, "a", 422), (1200, "a", 200), (1300, "b", 200), (1400, "b", 422)):
+        sim.request(at, **patch, name=name, code=code)
+    sim.request(1500, **patch, name="c", code=422)
+    sim.request(1600, **patch, name="c", user="harness")
+    sim.request(2000, user="recorder", verb="get", path="/readyz")
+    rows = [(row.identity, row.code, row.count, row.overtaken) for row in phase(sim).api if row.resource == "pods"]
+    assert rows == [("harness", 200, 1, 0), ("operator", 200, 2, 0), ("operator", 422, 4, 2)]
 
 
 def triggered(*changes: float, triggers: int = 1) -> str:

@@ -111,6 +111,19 @@ def test_the_kinds_that_were_met_are_the_evidence() -> None:
     assert "2 × forbidden (a)" in requests(0).judged(ErrorRatio(), result())[1]
 
 
+def test_a_patch_that_another_write_overtook_is_a_conflict() -> None:
+    run = ScrapedRun()
+    run.scrape({"x": 1}, types={"x": "gauge"})
+    test = result(row("patch", 200, 18), row("patch", 422, 2, overtaken=2))
+    assert run.judged(ErrorRatio(), test)[0] == "pass"
+    assert run.judged(ErrorRatio("transient", max=0.009), test)[0] == "fail"
+    verdict, text = run.judged(ConflictRate(max=0.09), test)
+    assert verdict == "fail"
+    assert "2 × 409: patch pods/status" in text
+    lasting = result(row("patch", 200, 18), row("patch", 422, 2, overtaken=1))
+    assert run.judged(ErrorRatio(), lasting)[0] == "fail"
+
+
 def test_without_such_a_counter_the_answers_of_the_api_server_stand(snapshot: SnapshotAssertion) -> None:
     run = ScrapedRun()
     run.scrape({"x": 1}, types={"x": "gauge"})
