@@ -193,11 +193,12 @@ def _tell(
     write: Write,
     color: bool,
 ) -> int:
-    """Show a comparison, write its files into a folder, and return the exit code."""
+    """Write a comparison's files into a folder, show it, and return the exit code."""
+    written = output.write_comparison(folder, found, behind)
     write(
         json_text(found) if json else document.text(comparison_table.blocks(found.parts, found.profiles), color=color)
     )
-    say_files(screen, output.write_comparison(folder, found, behind))
+    say_files(screen, written)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         for one in pull_request.of_comparison(found.verdict, comparison_table.answer(found.parts)):
             screen.say(one)

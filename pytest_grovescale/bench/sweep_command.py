@@ -105,7 +105,7 @@ def _sweep(
         screen.close()
     judged = sweep.judged(found, store.samples().values(), checks)
     content = SweepFile(subject=plan.subject, sweep=found, checks=judged)
-    write(json_text(content) if json else document.text(scaling_table.blocks(found, judged), color=color))
     written = output.write_sweep(store.folder, content)
+    write(json_text(content) if json else document.text(scaling_table.blocks(found, judged), color=color))
     say_files(screen, written)
     return sweep.exit_code(judged, fail_on)

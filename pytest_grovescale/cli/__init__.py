@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Sequence
 
 from .. import __version__
@@ -31,10 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GrovescaleError as error:
         say(f"grovescale: {error}")
         return error.exit_code
-    except BrokenPipeError:
-        # `grovescale show … | head` closes the pipe early.
-        sys.stderr.close()
-        return ExitCode.PASSED
     except (OSError, RuntimeError) as error:
         # For example a full disk or a process limit; user-supplied paths are checked where they are read.
         from ..storage import explained

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from typing import TextIO
 
 from ..report.format import IN_ASCII
 
@@ -33,9 +34,19 @@ def write_any_character() -> None:
 
 def say(text: str) -> None:
     """Print a message to standard error."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201 - a command's messages
+    _print(text, sys.stderr)
 
 
 def write(text: str) -> None:
     """Print a result to standard output."""
-    print(text, flush=True)  # noqa: T201 - a command's result
+    _print(text, sys.stdout)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Print a line; a command whose reader has gone (``… | head``) goes on unread: its exit code is its verdict."""
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

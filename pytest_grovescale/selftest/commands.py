@@ -16,6 +16,7 @@ from ..analysis.contention import limit_of
 from ..analysis.run_metrics import COUNTS, units_of
 from ..atomic_write import json_text
 from ..bench import target_test
+from ..bench.command_context import say_files
 from ..bench.screen import Screen
 from ..bench.store import RUN
 from ..errors import ExitCode, UsageError
@@ -223,8 +224,9 @@ def selftest_defects(
     finally:
         screen.close()
     shown = report.text(matrix.blocks(expected, cells), width=matrix.WIDTH, color=color).rstrip("\n")
+    written = matrix.write_files(folder, expected, cells)
     write(json_text(matrix.document(cells)) if json else shown)
-    screen.say("wrote " + ", ".join(os.path.relpath(file) for file in matrix.write_files(folder, expected, cells)))
+    say_files(screen, written)
     return ExitCode.PASSED if all(cell.holds for cell in cells) else ExitCode.FAILED
 
 

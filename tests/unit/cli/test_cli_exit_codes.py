@@ -179,3 +179,18 @@ def test_completion_prints_code_that_its_shell_takes(capsys: pytest.CaptureFixtu
     code = capsys.readouterr().out
     done = subprocess.run(["bash", "-c", f"{code}\ncomplete -p grovescale"], capture_output=True, text=True)
     assert "grovescale" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_reader_that_has_gone_changes_no_exit_code(stream: str, tmp_path: Path) -> None:
+    """As in ``grovescale lint-metrics … | head``, with ``pipefail``: faults stay faults, and what follows is done."""
+    (tmp_path / "wrong.prom").write_text("# TYPE Wrong_Name counter\nWrong_Name 1\n", "utf-8")
+    command = [sys.executable, "-m", "pytest_grovescale.cli", "lint-metrics", "wrong.prom"]
+    if stream == "stderr":
+        command = [*command[:-1], "nothing-here.prom"]
+    read, unread = os.pipe()
+    os.close(read)
+    out, error = (unread, None) if stream == "stdout" else (subprocess.DEVNULL, unread)
+    ended = subprocess.run(command, cwd=tmp_path, check=False, stdout=out, stderr=error)
+    os.close(unread)
+    assert ended.returncode == (ExitCode.USAGE if stream == "stderr" else ExitCode.FAILED)
