@@ -48,11 +48,14 @@ class _Page(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Page).decode
 
 
-async def kinds(client: Client) -> list[Resource]:
-    """Return every namespaced kind that can be listed and deleted; one version of each."""
+async def kinds(client: Client, *, cluster_scoped: bool = False) -> list[Resource]:
+    """Return every namespaced kind that can be listed and deleted; one version of each.
+
+    ``cluster_scoped``: those of no namespace, too.
+    """
     found: dict[str, Resource] = {}
     for resource in await client.resources(refresh=True):
-        if resource.namespaced and {"list", "delete"} <= set(resource.verbs):
+        if (resource.namespaced or cluster_scoped) and {"list", "delete"} <= set(resource.verbs):
             found.setdefault(resource.qualified, resource)
     return list(found.values())
 
@@ -63,11 +66,12 @@ async def holds(client: Client, kind: Resource, namespace: str | None = None) ->
     return bool(_decode(body).items)
 
 
-async def objects(client: Client, kind: Resource, namespace: str, shape: type[T]) -> AsyncIterator[list[T]]:
-    """Yield the objects of a kind in a namespace, a page at a time; ``shape``: the fields to read of the metadata.
+async def objects(client: Client, kind: Resource, namespace: str | None, shape: type[T]) -> AsyncIterator[list[T]]:
+    """Yield the objects of a kind in a namespace, or in all (None), a page at a time.
 
-    All pages are of one resourceVersion, unless the caller takes more than five minutes for them: then that
-    resourceVersion expires and the list starts again, so that an object may come twice.
+    ``shape``: the fields to read of the metadata. All pages are of one resourceVersion, unless the caller takes more
+    than five minutes for them: then that resourceVersion expires and the list starts again, so that an object may come
+    twice.
     """
     decode = msgspec.json.Decoder(shape).decode
     async for page in _pages(client, "GET", kind, namespace):
@@ -88,7 +92,7 @@ async def clear(client: Client, kind: Resource, namespace: str, *, grace_seconds
 
 
 async def _pages(
-    client: Client, method: str, kind: Resource, namespace: str, *, body: bytes | None = None
+    client: Client, method: str, kind: Resource, namespace: str | None, *, body: bytes | None = None
 ) -> AsyncIterator[_Page]:
     """Yield a collection's pages, one request each; from the first again when the resourceVersion has expired."""
     params = {"limit": str(PAGE)}

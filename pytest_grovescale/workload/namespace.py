@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextlib
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+
+import msgspec
 
 from ..cluster.namespace_cleanup import LEASE_LABEL
 from ..errors import WorkloadError
 from ..kube import namespaces
-from ..kube.client import Client
-from ..kube.errors import ApiError, NotFound, ServerUnavailable
+from ..kube.client import Client, in_parallel
+from ..kube.errors import ApiError, Forbidden, NotFound, ServerUnavailable
 from ..kube.informer import shortened
+from ..kube.resources import Resource
 from ..operator.install import MANAGED
 from ..operator.manifests import Object
-from .actions import delete, wait_gone
+from .actions import delete, resources_of, wait_gone
 from .template import RUN_LABEL
 
 TEST_ANNOTATION = "grovescale.io/test"
@@ -68,7 +72,9 @@ async def remove(
 ) -> list[str]:
     """Remove a test's namespace and return when it is gone; times in seconds, ``timeout`` since the last change.
 
-    ``objects`` (the workload) are deleted first, while the operator runs and can remove their finalizers. If it does
+    ``objects`` (the workload) are deleted first, while the operator runs and can remove their finalizers, and what
+    belongs to those of no namespace goes with them, wherever it is: the next test may have objects of the same names,
+    whose operator would find what still goes, with owners that are no more. If it does
     not, or other objects block the namespace, the finalizers of all remaining objects are removed: a run created the
     namespace, and so everything in it. Returns one line for each object whose finalizers were removed; empty if there
     were none. ``at_once``: do not wait for the namespace controller, which waits 5 s before it begins, but empty and
@@ -82,6 +88,7 @@ async def remove(
         try:
             await delete(client, objects)
             await wait_gone(client, objects, timeout=objects_timeout)
+            await _remove_dependents(client, objects, timeout=objects_timeout, at_once=at_once)
         except WorkloadError as error:
             progress(f"namespace {namespace}: {error.message}")
         await namespaces.delete(client, namespace)
@@ -111,6 +118,75 @@ async def finish(client: Client, namespace: str, *, timeout: float = _NAMESPACE_
         if at_once:
             await namespaces.finalize(client, namespace)
         await _wait_gone(client, namespace, timeout)
+
+
+class _Owner(msgspec.Struct, frozen=True):
+    api_version: str = msgspec.field(name="apiVersion")
+    kind: str
+    name: str
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Group, kind and name: it may be named in another version."""
+        return self.api_version.rpartition("/")[0], self.kind, self.name
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    name: str
+    namespace: str = ""
+    owners: tuple[_Owner, ...] = msgspec.field(name="ownerReferences", default=())
+
+
+class _Dependent(msgspec.Struct, frozen=True):
+    metadata: _Owned
+
+
+async def _remove_dependents(client: Client, objects: Sequence[Object], *, timeout: float, at_once: bool) -> None:
+    """Return when nothing has an owner among those of ``objects`` that are of no namespace and gone by now.
+
+    The garbage collector deletes what they own; its namespaces are emptied here, where that is allowed (``at_once``).
+    On a cluster of others (not ``at_once``) it is looked for among what is of no namespace either.
+    """
+    resources = await resources_of(client, objects)
+    owners = {
+        _Owner(obj["apiVersion"], obj["kind"], obj["metadata"]["name"]).key
+        for obj in objects
+        if not resources[obj["apiVersion"], obj["kind"]].namespaced
+    }
+    deadline = time.monotonic() + timeout
+    while owners and (held := await _dependents(client, owners, everywhere=at_once)):
+        if at_once:
+            await in_parallel([one["metadata"]["name"] for one in held if one["kind"] == "Namespace"], _emptied(client))
+        await wait_gone(client, held, timeout=deadline - time.monotonic())
+
+
+def _emptied(client: Client) -> Callable[[str], Awaitable[None]]:
+    async def empty(name: str) -> None:
+        await namespaces.delete(client, name)
+        await namespaces.finalize(client, name)
+
+    return empty
+
+
+async def _dependents(client: Client, owners: Set[tuple[str, str, str]], *, everywhere: bool) -> list[Object]:
+    """Return what has one of ``owners`` (`_Owner.key`), as apiVersion, kind and name.
+
+    ``everywhere``: what is in a namespace, too.
+    """
+    found: list[Object] = []
+
+    async def look(kind: Resource) -> None:
+        with contextlib.suppress(Forbidden, NotFound):
+            async for page in namespaces.objects(client, kind, None, _Dependent):
+                found.extend(
+                    {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": msgspec.to_builtins(one.metadata)}
+                    for one in page
+                    if any(owner.key in owners for owner in one.metadata.owners)
+                )
+
+    kinds = await namespaces.kinds(client, cluster_scoped=True)
+    await in_parallel([kind for kind in kinds if everywhere or not kind.namespaced], look)
+    return found
 
 
 async def _wait_gone(client: Client, namespace: str, patience_s: float) -> None:

@@ -52,6 +52,27 @@ def test_namespace_says_whose_it_is(portal: Portal, client: Client) -> None:
 
 
 @pytest.mark.parametrize("at_once", [True, False])
+def test_what_belongs_to_objects_of_no_namespace_goes_with_them(portal: Portal, client: Client, at_once: bool) -> None:
+    """As Namespaces and bindings of a cluster-scoped object: the next test may have one of that name."""
+    name = portal.run(namespace.create(client, test="dependents", run_id="run-1"))
+    tenant = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": f"t-{name}"}}
+    uid = portal.run(client.create(tenant))["metadata"]["uid"]
+    owner = {"apiVersion": tenant["apiVersion"], "kind": "ClusterRole", "name": f"t-{name}", "uid": uid}
+    owned = {"name": f"owned-{name}", "ownerReferences": [owner]}
+    made = portal.run(client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": owned}))
+    config = {**config_map(f"owned-{name}", name="inside"), "data": {"a": "b"}}
+    portal.run(client.create(config))
+    binding = {"roleRef": {"kind": "ClusterRole", "name": "view", "apiGroup": "rbac.authorization.k8s.io"}}
+    portal.run(
+        client.create({**binding, "apiVersion": tenant["apiVersion"], "kind": "ClusterRoleBinding", "metadata": owned})
+    )
+    portal.run(client.delete(portal.run(client.resource("ClusterRole")), f"t-{name}"))
+    assert portal.run(namespace.remove(client, name, run_id="run-1", objects=[tenant], at_once=at_once)) == []
+    assert not portal.run(there(client, made["metadata"]["name"]))
+    assert not portal.run(client.exists(portal.run(client.resource("ClusterRoleBinding")), f"owned-{name}"))
+
+
+@pytest.mark.parametrize("at_once", [True, False])
 def test_removal_leaves_nothing(portal: Portal, client: Client, at_once: bool) -> None:
     name = portal.run(namespace.create(client, test="removal", run_id="run-1"))
     objects = [config_map(name)]
