@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from ...exposition.families import Series
 from .families import Problem, Served, written
@@ -19,10 +21,12 @@ _PRINTED = re.compile(r"<nil>|<no value>|<none>|null|undefined|NaN|\[object Obje
 
 _OF_A_LANGUAGE = re.compile(
     r"""[A-Z][a-z]\w*\.[A-Z][A-Z0-9_]+|[A-Z][a-z]\w*::\w+|<[A-Z]\w*\.\w+: .*>|<(?:class|enum|function|object) .*>"""
-    r"""|b(?:'.*'|".*")|(?:Some|Ok|Err|Optional|Just)[(\[].*[)\]]|Optional\.empty|Symbol\(.*\)""",
+    r"""|b(?:'.*'|".*")|(?:Some|Ok|Err|Optional|Just)[(\[].*[)\]]|Optional\.empty|Symbol\(.*\)"""
+    r"""|[A-Z][A-Za-z]+\(-?\d+\)""",
     re.DOTALL,
 )
-"""How a language prints a member of an enumeration, a class, bytes or what may be nothing."""
+"""How a language prints a member of an enumeration (without a name: ``Phase(3)``), a class, bytes or what may be
+nothing."""
 
 _ESCAPED = re.compile(
     r"&(?:amp|lt|gt|quot|apos|nbsp|#\d+|#x[0-9a-f]+);|%(?:2[0-9a-f]|3[a-f]|5[bd]|7[bd])|\\u[0-9a-f]{4}", re.I
@@ -50,6 +54,15 @@ _SYNONYMS = (
 """Words for one outcome; what an error is beside a failure is the program's own."""
 _CLASS, _CODE = re.compile(r"[1-5]xx", re.IGNORECASE), re.compile(r"[1-5]\d\d")
 """Of an answer of HTTP."""
+_OF_KINDS = OF_OUTCOMES | {"resource", "object"}
+"""Labels whose values are words for kinds of things: what a path has may well be ``api`` and ``apis``."""
+_PROTOCOLS = frozenset({"http", "ftp", "ldap", "amqp", "mqtt", "redis", "grpc", "smtp", "imap", "pop"})
+"""Words that an ``s`` makes another word."""
+_LONG_WORD = re.compile(r"[a-z]{7,}")
+_DOUBLED = re.compile(r"([a-z])\1")
+_LISTED = re.compile(r"[A-Za-z][\w-]*(?:,\s?[A-Za-z][\w-]*)+")
+_MANY_LISTS = 2
+_MOST_COMPARED = 50
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
 
 
@@ -71,6 +84,12 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
             says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or hyphens only"
             yield says, value, "write each value one way"
             return
+    yield from _misspelt(label, known)
+    lists = [value for value in values if _LISTED.fullmatch(value)]
+    parts = Counter(part.strip() for value in lists for part in value.split(","))
+    if len(lists) >= _MANY_LISTS and any(number > 1 or part in known for part, number in parts.items()):
+        says = f"a value of {label} is a list ({lists[0][:40]!r}): there is a series for each combination"
+        yield says, lists[0], "give each a series, or a family of its own"
     quoted = [value for value in values if _QUOTED.fullmatch(value)]
     if quoted and (label.lower() in OF_OUTCOMES or 1 < len(quoted) == len(values)):
         yield f"{label} has the value {quoted[0][:40]}, with quotes around it", quoted[0], "take them away"
@@ -90,6 +109,33 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
     if len(ways) > 1 and known.keys() <= set().union(*_BOOLEANS):
         says = f"{label} says yes or no in {len(ways)} ways: {', '.join(sorted(known))}"
         yield says, values[0], "write true and false"
+
+
+def _misspelt(label: str, known: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield a value that is another one in the plural, or lacks one of two equal letters, or has two exchanged."""
+    for word, value in known.items() if label.lower() in _OF_KINDS else ():
+        one = word[:-1]
+        if word.endswith("s") and len(one) > 2 and one in known and one not in _PROTOCOLS and one.isalpha():
+            says = f"{label} has the values {known[one]!r} and {value!r}, one in the plural"
+            yield says, value, "write each value one way"
+            return
+    words = [word for word, value in known.items() if _LONG_WORD.fullmatch(value)]
+    for one, other in combinations(words[:_MOST_COMPARED], 2):
+        if _is_one_slip(one, other):
+            says = f"{label} has the values {known[one]!r} and {known[other]!r}, of which one is misspelt"
+            yield says, known[other], "write each value one way"
+            return
+
+
+def _is_one_slip(word: str, other: str) -> bool:
+    """Return whether one of two equal letters is missing, or two neighbours are exchanged."""
+    shorter, longer = sorted((word, other), key=len)
+    if len(shorter) != len(longer):
+        return any(f"{longer[: at.start()]}{longer[at.start() + 1 :]}" == shorter for at in _DOUBLED.finditer(longer))
+    if sorted(word) != sorted(other):
+        return False
+    differ = [place for place, (a, b) in enumerate(zip(word, other, strict=True)) if a != b]
+    return len(differ) == 2 and differ[1] == differ[0] + 1
 
 
 def _wrong(value: str) -> tuple[str, str] | None:

@@ -112,6 +112,7 @@ _OF_CLASSES = re.compile(r"class|tier|plan|flavou?r|preset|range|bucket", re.IGN
 _BYTES = re.compile(r"\d+(?:\.\d+)?(?:[KMGTP]i|[KMGT]i?B)")
 _CHANGES = re.compile(
     r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|(?:attempt|retry)_(?:number|no|count|index)"
+    r"|(?:raft|leader|election)_?(?:term|epoch)|epoch|offset|lsn|sequence(?:_number)?|seq|iteration"
     r"|free|used|usage|utili[sz]ation|remaining|elapsed|lag|progress)$"
 )
 """The end of the names of labels that number what happens to one object, or say how much there is now."""

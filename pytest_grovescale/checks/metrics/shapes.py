@@ -16,6 +16,7 @@ _SHAPES = {
     "an email address": re.compile(r"[^\s@]+@[^\s@]+\.[a-z]{2,}", re.IGNORECASE),
     "a time": re.compile(
         r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?|\d{4}/\d\d/\d\d.*|\d\d:\d\d:\d\d(?:\.\d+)?"
+        r"|\d{4}-W\d\d(?:-\d)?"
         r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*\d\d:\d\d:\d\d.*|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"
     ),
     "a date": re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}"),
@@ -94,7 +95,7 @@ _MIXED = r"[a-z]*(?:\d+[a-z]+){2,}\d*"
 _TERM = r"[a-z0-9][\w./-]*(?: ?[!=]?= ?[\w.-]*| (?:not)?in \([^)]*\))"
 
 _MANY_SHAPES = {
-    "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}")),
+    "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}(?:\.{2,3}[0-9a-f]{7,})?")),
     "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
     "a coded text": (2, re.compile(r"eyJ[0-9A-Za-z_-]{8,}=*|(?=.*[a-z])(?=.*[A-Z])[0-9A-Za-z+/]{11,}={1,2}")),
     "a position in a log": (2, re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{6,8}")),
@@ -129,7 +130,7 @@ Ports end at 65535."""
 _NUMBERS = re.compile(r"\d+")
 _NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}|[a-z][-_]).*\d.*", re.IGNORECASE)
 # Not `.*[a-z].*…`: values may be long, and are matched in linear time.
-_SEPARATED = re.compile(r"(?=.*[a-z]).*[-_./]\d+", re.IGNORECASE)
+_SEPARATED = re.compile(r"(?=.*[a-z]).*[-_./]v?\d+", re.IGNORECASE)
 _FIXED = re.compile(
     r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}"
     r"|(?:[a-z][a-z0-9+.-]*://)?(?:127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"

@@ -42,6 +42,9 @@ _OF_THE_PAST = re.compile(r"_(?:age|ago|uptime|lag|staleness|delay)(?:_\w+)?_sec
 _SHARE = re.compile(r"(?:hits?|miss(?:es)?|success(?:ful)?|errors?|failures?|availability)_ratio$")
 """The end of the name of a part of a whole, which is never more than that."""
 
+_PARTS = re.compile(r"_(?:ratio|percent(?:age)?|share|fraction|average|avg|mean)_total$")
+"""The end of the name of a counter of what does not add up."""
+
 _A_MOMENT = re.compile(
     r"_(?:\w*time|\w*stamp|\w*expir\w*|created|creation|date|deadline|at|epoch|clock|now|since)(?=_)"
 )
@@ -129,6 +132,9 @@ _SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|r
 
 _SECONDS = re.compile(r"_seconds(?:_total)?$")
 
+_LARGEST = frozenset({2.0**31 - 1, 2.0**32 - 1, 2.0**63, 2.0**64, 3.4028234663852886e38, 1.7976931348623157e308})
+"""What programs have where there is no value yet: the largest integers and floating-point numbers."""
+
 _WHOLE = ("all", "any", "total", "sum", "*")
 """Values of a label that stand for all its others."""
 
@@ -189,6 +195,9 @@ def _counter(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str
         elif FIRST_S <= value <= LATEST_S and unit_in(family.name) is None and _MOMENT.search(family.name):
             fix = "make it a gauge, …_timestamp_seconds"
             yield f"{value:.4g} is a time since 1970, and a counter adds up", written(one), fix
+        elif value != int(value) and _PARTS.search(family.name):
+            fix = "make it a gauge, or count the parts and the whole, and let a query divide them"
+            yield f"it is {value:g}, a part of a whole, which adds up to nothing", written(one), fix
         elif value != int(value) and family.name.endswith("_bytes_total"):
             yield f"{value:.17g} is no number of bytes", written(one), "add up whole bytes"
         elif value != int(value) and unit_in(family.name) is None and not _FRACTIONAL.search(family.name):
@@ -202,7 +211,10 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         example = written(one)
         if math.isnan(value) and name.endswith("_ratio"):
             continue  # of nothing to nothing
-        if not math.isfinite(value):
+        if value in _LARGEST and not _LIMITS.search(name):
+            fix = "leave the series out while it has no value"
+            yield f"{value:.17g} is the largest number of its type, which stands for none", example, fix
+        elif not math.isfinite(value):
             yield f"{value:g} says nothing of it", example, "leave the series out while it has no value"
         elif value not in (0, 1) and _is_yes_or_no(family):
             yield (
