@@ -83,6 +83,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
     needs: list[str]
     """Of a first version, what it names and needs; see `object_references`."""
+    dropped: list[str]
+    """Of a later version, what its spec may have named before, and does not any more; see `object_references`."""
     selects: str
     """Of a first version, a checksum of what it selects its pods by; empty without."""
     exposed: list[str]
@@ -158,7 +160,7 @@ class Comparer:
         if self._secret:
             parts = {name: _digest(part) for name, part in parts.items()}
         coarse: dict[str, int] = {}
-        needs, selects = list[str](), ""
+        needs, dropped, selects = list[str](), list[str](), ""
         difference = None
         size = sum(map(len, parts.values()))
         if known is None:
@@ -168,12 +170,14 @@ class Comparer:
             selects = object_references.selected(self._resource, data)
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
+            if "spec" in changed and not self._secret:
+                dropped = object_references.dropped(self._resource, known.parts.get("spec", b""), changed["spec"])
             difference, coarse = _difference(known, parts, generation, size, wall_s, secret=self._secret)
         self._bytes += size - known.size
         first = difference is None
         numbers = self._read(known, changed, generation if first or generation != known.generation else None)
         known.parts, known.size, known.fields, known.generation = parts, size, fields, generation
-        return Facts(difference, numbers, coarse, needs, selects, self._exposed(known, changed))
+        return Facts(difference, numbers, coarse, needs, dropped, selects, self._exposed(known, changed))
 
     def _exposed(self, known: Known, changed: dict[str, bytes]) -> list[str]:
         if self._secret or known.looks >= _LOOKS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -215,6 +215,9 @@ _BY_FIELD = re.compile(
 )
 """A field such as ``secretName: a`` or ``configMapRef: {name: a}``, as the API server writes JSON."""
 _ANY_NAME = re.compile(rb'"(\w+)":"([a-z][a-z0-9.-]{2,62})"')
+_NAME = re.compile(r"[a-z][a-z0-9.-]{2,62}")
+_LARGE = 64 << 10
+"""Bytes of a spec from which on it holds texts sooner than names."""
 _NAMES = 32
 """Names that are kept of one object: a spec with many is one with texts."""
 
@@ -225,6 +228,30 @@ def any_kind(name: str) -> str:
     By a checksum: it may as well be a password that its field does not call one.
     """
     return f"*/{zlib.crc32(name.encode()):x}"
+
+
+def dropped(resource: str, before: bytes, after: bytes) -> list[str]:
+    """Return what the spec of a custom resource may have named in one version, and not in the next, as `any_kind` does.
+
+    Texts that may be names, in lists as elsewhere, and the keys of maps; none of fields for credentials.
+    """
+    if is_builtin(resource) or not before or len(before) > _LARGE or len(after) > _LARGE:
+        return []
+    gone = {*_texts(msgspec.json.decode(before))} - {*_texts(msgspec.json.decode(after))}
+    return [any_kind(name) for name in sorted(gone)[:_NAMES]]
+
+
+def _texts(content: Any, field: str = "") -> Iterator[str]:
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if _NAME.fullmatch(key):
+                yield key
+            yield from _texts(value, key)
+    elif isinstance(content, list):
+        for value in content:
+            yield from _texts(value, field)
+    elif isinstance(content, str) and _NAME.fullmatch(content) and not redaction.secret_name(field):
+        yield content
 
 
 class _Selecting(msgspec.Struct, gc=False):

@@ -224,6 +224,9 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     needs: list[str] = []
     """When it was first seen: what it names and needs in its namespace, as ``configmaps/NAME``, and of custom resources
     checksums of what may be names, ``*/bf31d03``; see `object_references`. Older recordings say it of fewer kinds."""
+    dropped: list[str] = []
+    """When a custom resource's spec changed: checksums, as of ``needs``, of what may be names that it had, and has no
+    more; empty in older recordings."""
     selects: str = ""
     """When it was first seen: a checksum of what it selects its pods by; empty without, and in older recordings."""
     exposed: list[str] = []

@@ -349,6 +349,7 @@ class Watch:
                 numbers=facts.numbers if facts is not None else {},
                 coarse=facts.coarse if facts is not None else {},
                 needs=facts.needs if facts is not None else [],
+                dropped=facts.dropped if facts is not None else [],
                 selects=facts.selects if facts is not None else "",
                 exposed=facts.exposed if facts is not None else [],
             )

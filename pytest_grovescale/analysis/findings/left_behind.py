@@ -9,8 +9,10 @@ before the workload and stays: then nothing removes them, and a deletion that wa
 operator made before the first phase, as part of itself, and what is in a namespace that it made, which goes with that.
 It had some seconds to delete the rest, or nothing went on any more. A finalizer that comes late is a note, by the API
 server's own order of writes, of half of the kind and five; so is one that was taken away before the operator had
-deleted what has no owner and carries its object's name, three of them. Claims for volumes of its StatefulSets, which
-Kubernetes keeps for their data
+deleted what has no owner and carries its object's name, three of them. What is named for something that its owner's
+spec lost counts where the operator had at least three seconds for it before the test went on, was not working through a
+queue, and made others of that kind, owner and pattern of names; not claims, whose data may be meant to stay. Claims for
+volumes of its StatefulSets, which Kubernetes keeps for their data
 (https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#persistentvolumeclaim-retention), are a note
 where it deletes none: they may be meant to stay.
 """
@@ -22,6 +24,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from ...recording.object_references import any_kind
 from ..result import Finding
 from .evidence import FINALIZERS, Life, ObjectId, form, number_of, of_kubernetes, shown
 from .grouping import About, Aspect, Found
@@ -35,6 +38,10 @@ _LAG_NS = 100_000_000
 _ORPHANED_NS = 5_000_000_000
 _OWNERS = "metadata.ownerReferences"
 _CLAIMS = "persistentvolumeclaims"
+_NOTICED_NS = 3_000_000_000
+"""Time for an operator to take back what a change of a spec leaves without a reason, ns."""
+_AT_WORK = 20.0
+"""Requests a second of an operator that works through a queue."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -47,6 +54,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         more = (f"with them {', '.join(f'{number:,} {of}' for of, number in below.most_common())}",) if below else ()
         one = _finding(seen, resource, kept, f"{why}, which was there before and stays")
         yield msgspec.structs.replace(one, evidence=(*one.evidence, *more))
+    yield from _of_what_was_dropped(seen)
     yield from _late_finalizers(seen)
     let_go = _LetGo(seen)
     yield from _let_go_early(seen, let_go)
@@ -136,6 +144,50 @@ def _orphaned(seen: Observed) -> Iterator[Finding]:
             evidence=(shown(found[0].object),),
             check=f'phase.milestone(…, conditions.count("{resource}", …))',
         )
+
+
+def _of_what_was_dropped(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects stay when the spec of their owner loses what they are named for."""
+    stayed: dict[tuple[str, str], list[tuple[Life, str]]] = defaultdict(list)
+    for lives in seen.lives.values():
+        for life, event in ((one, event) for one in lives for event in one.events if event.dropped):
+            until = next((other.at for other in life.events if other.at > event.at and other.dropped), seen.end)
+            until = min(until, life.stays_until(seen.end), seen.workload_deleted or seen.end)
+            if until - event.at < _NOTICED_NS or seen.own_rate(until - _NOTICED_NS, until) > _AT_WORK:
+                continue
+            children = [one for one in seen.children.get(life.uid, ()) if one.made_by_operator]
+            for child in (one for one in children if one.resource != _CLAIMS and one.begun < event.at):
+                part = next((part for part in _parts(child.name) if any_kind(part) in event.dropped), "")
+                if part and child.stays(until) and part != life.name and _has_a_sibling(child, part, children):
+                    stayed[child.resource, life.resource].append((child, part))
+    for (resource, of), found in sorted(stayed.items()):
+        if len({child.owner for child, _ in found}) >= _SHOWN:
+            child, part = found[0]
+            yield Found(
+                id=ID,
+                severity="defect",
+                about=About(aspect=Aspect.STATE, objects={one.key for one, _ in found}),
+                text=f"{number_of(len(found), resource)} stay that are named for what the spec of their {of} had, and"
+                f" has no more: {shown(child.object)} for {part}",
+                evidence=(
+                    "others of that pattern were made for what it has: the operator makes, and does not take back",
+                ),
+                check=f'phase.milestone(…, conditions.count("{resource}", …))',
+            )
+
+
+def _has_a_sibling(child: Life, part: str, children: Sequence[Life]) -> bool:
+    """Return whether another child has the same name but for a part, as ``owner-bob`` and ``owner-alice``."""
+    before, _, after = child.name.partition(part)
+    return any(
+        other.resource == child.resource
+        and other.namespace == child.namespace
+        and other.name != child.name
+        and len(other.name) > len(before) + len(after)
+        and other.name.startswith(before)
+        and other.name.endswith(after)
+        for other in children
+    )
 
 
 def _late_finalizers(seen: Observed) -> Iterator[Finding]:

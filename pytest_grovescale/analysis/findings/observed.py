@@ -31,6 +31,9 @@ _PASS_ENDS_NS = 2_000_000_000
 
 _RECONCILE_TIME = re.compile(r"reconcil\w*_(duration|time|latency)_seconds$")
 
+_EDGE_NS = 500_000_000
+"""Time within which a phase's end is scraped, ns."""
+
 LEAST_IDLE_S = 2.0
 """Length from which on an idle window shows something, s."""
 
@@ -398,6 +401,22 @@ class Observed(ObservedObjects):
             return None
         apart = [after - before for those in places.values() for before, after in itertools.pairwise(those[:_FIRST])]
         return 1e9 / middle if len(apart) >= _LEAST_STEADY / 5 and statistics.median(apart) >= _BETWEEN else None
+
+    def works_off(self, start: int, end: int) -> bool:
+        """Return whether the operator came to no end of its work in a time: keys waited in its queues at each scrape.
+
+        Just after its end, too: a phase in which nothing has to be counted is scraped at its edges alone.
+        """
+        target = self.target
+        if target is None:
+            return False
+        inside = [n for n, moment in enumerate(target.moments) if start <= moment.at <= end + _EDGE_NS]
+        waiting = [sum(target.value(series, scrape) or 0 for series in self._queues) for scrape in inside]
+        return bool(waiting) and min(waiting) >= 1
+
+    @functools.cached_property
+    def _queues(self) -> list[str]:
+        return [one for one in self.target.series if parse(one).name == "workqueue_depth"] if self.target else []
 
     @functools.cached_property
     def go_on(self) -> Mapping[str, float]:

@@ -9,7 +9,8 @@ missed stays missed until the next resync.
 A status that follows its children by seconds was not asked for by an event: nothing else waits so long in an idle
 operator. A status that runs ahead is as bad: what waits for ``Ready`` goes on before anything can answer.
 
-No false alarm: at the end of two idle seconds or more, or of a phase that made no progress; of objects that are not
+No false alarm: at the end of two idle seconds or more, or of a phase that made no progress, in which its queues were
+empty once; of objects that are not
 being deleted and have not changed in them, and of kinds whose status the operator itself writes. Numbers of pods are
 held only against pods that the object owns directly, and only under their usual names; a number of ready or available
 things with another name only where all pods below the object are Ready, a number of its spec is theirs, and it is
@@ -83,6 +84,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     found: dict[tuple[str, str], tuple[Window, list[_Wrong]]] = {}
     idle: list[tuple[str, Window, list[_Status]]] = []
     for window in [*seen.idle_windows, *seen.stalls]:
+        if seen.works_off(window.start, window.end):
+            continue
         for resource in sorted(seen.status_written & set(seen.lives)):
             statuses = list(_statuses(seen, resource, window))
             for field, wrong in _wrong(seen, statuses, window).items():

@@ -138,6 +138,8 @@ def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
     reads = _reads(seen, change) if foreign else 0
     if foreign and not reads and resource not in seen.watched_by_operator:
         return  # it has nothing to do with them
+    if not wrote and seen.works_off(change.start, change.end):
+        return  # it has not come to them
     if not wrote:
         # Without any watch in the log, they were opened before it began.
         watched = not seen.watched_by_operator or resource in seen.watched_by_operator

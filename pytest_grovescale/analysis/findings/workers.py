@@ -309,7 +309,8 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
                     severity="waste",
                     about=of_time(span),
                     text=f"a no-op reconcile of {row.controller} holds its worker for {held / reconciles:.2g} s, in"
-                    " which it neither asks the API server nor runs: for a lock, a sleep or another service",
+                    " which it neither asks the API server nor runs: for a lock, a sleep, a rate limit of its client or"
+                    " another service",
                     evidence=(
                         f"{reconciles:,} reconciles in {span.phase.name}, which took {cpu.seconds:.2g} s of CPU",
                     ),

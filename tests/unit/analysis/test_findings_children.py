@@ -14,6 +14,7 @@ from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
+from pytest_grovescale.recording.object_references import any_kind
 
 from .simulated import PODS, READY, Simulation, pods
 from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, N, found, ids, made, poll, scrape, seen, settled
@@ -838,6 +839,30 @@ def test_services_that_select_no_pod(updated: bool, wrong: bool) -> None:
     records.sort(key=lambda one: one.at)
     texts = [one.text for one in analyse(records).findings if one.id == "children"]
     assert any("EndpointSlice" in text for text in texts) == wrong
+
+
+@pytest.mark.parametrize(
+    ("parts", "lost", "taken_back", "wrong"),
+    [
+        (("alice", "bob"), "bob", False, True),
+        (("alice", "bob"), "bob", True, False),
+        (("alice", "bob"), "carol", False, False),  # nothing is named for it
+        (("bob",), "bob", False, False),  # nothing else has a name of that pattern
+        (("bob-smith", "alice"), "bob-smith", False, True),
+    ],
+)
+def test_what_is_named_for_what_a_spec_lost(parts: tuple[str, ...], lost: str, taken_back: bool, wrong: bool) -> None:
+    sim = settled()
+    for number in range(4):
+        clique(sim, f"c-{number}", 130, owner="uid-pcs")
+        for part in parts:
+            made(sim, f"{part}-of-c-{number}", 140, owner=f"uid-c-{number}")
+        shown(sim, f"c-{number}", 7000, dropped=[any_kind(lost)], difference=rec.Difference(kind="content"))
+        if taken_back:
+            seen(sim, f"{lost}-of-c-{number}", 7500, "deleted")
+    all_gone(sim)
+    texts = [one.text for one in analyse(sim.records()).findings if one.id == "left-behind"]
+    assert any(lost in text for text in texts) == wrong
 
 
 def selecting(sim: Simulation, selector: str, owners: int) -> list[rec.AnyRecord]:

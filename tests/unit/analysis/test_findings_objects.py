@@ -420,6 +420,18 @@ def test_a_generation_that_was_not_observed(numbers: dict[str, str | int], wrong
     assert ids(sim) == ({"stale-status"} if wrong else set())
 
 
+@pytest.mark.parametrize(("keys", "wrong"), [(0, True), (3, False)])
+def test_a_generation_to_which_the_operator_has_not_come(keys: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    sim.request(300, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name="c")
+    shown(sim, "c", 310, numbers={"metadata.generation": 2, "status.observedGeneration": 1})
+    for at in (DEPLOYED + 3000, IDLE - 1000, IDLE + 3000):
+        sim.scrape(at, {'workqueue_depth{name="clique"}': float(keys)})
+    gone(sim)
+    assert ("stale-status" in ids(sim)) == wrong
+
+
 @pytest.mark.parametrize(("ready", "wrong"), [(N, False), (N - 1, True)])
 def test_ready_replicas_that_are_not_the_ready_pods(ready: int, wrong: bool) -> None:
     sim = settled()

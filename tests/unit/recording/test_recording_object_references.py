@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.object_references import any_kind, needed, selected
+from pytest_grovescale.recording.object_references import any_kind, dropped, needed, selected
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -81,6 +81,19 @@ def test_fields_of_other_kinds_say_what_they_name() -> None:
     others = [any_kind("internal"), any_kind("late")]
     assert needed("widgets.example.com", widget) == ["configmaps/c", "secrets/a", "secrets/b", *others]
     assert needed("configmaps", encoded({"spec": spec, "data": {"secret": "x"}})) == []
+
+
+def test_what_a_spec_names_no_more() -> None:
+    before = {"owners": ["alice", "bob"], "pools": {"fast": {"size": 1}, "slow": {"size": 2}}, "tokens": ["swordfish"]}
+    after = {"owners": ["alice"], "pools": {"slow": {"size": 3}}, "tokens": []}
+
+    def lost(resource: str, old: Any, new: Any) -> list[str]:
+        return dropped(resource, encoded(old), encoded(new))
+
+    assert lost("widgets.example.com", before, after) == [any_kind("bob"), any_kind("fast")]
+    assert lost("widgets.example.com", before, before) == lost("services", before, after) == []
+    assert dropped("widgets.example.com", b"", encoded(after)) == []
+    assert lost("widgets.example.com", {"text": "a" * 70_000, "name": "bob"}, {}) == []
 
 
 @given(st.sets(st.sampled_from(["volumes", "initContainers", "containers"])), st.booleans())
