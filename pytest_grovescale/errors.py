@@ -6,6 +6,8 @@ Every message ends with the user's next step.
 from __future__ import annotations
 
 import enum
+import os
+import traceback
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -51,6 +53,17 @@ class GrovescaleError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message}\n  → {self.next_step}" if self.next_step else self.message
+
+
+ISOLATED: tuple[type[Exception], ...] = (Exception,)
+"""What a rule or a check may raise by a defect of this project, without taking all others' results with it: one is not
+judged, and says so. Our own tests isolate nothing."""
+
+
+def own_defect(error: Exception) -> str:
+    """Return an error that is a defect of this project, in words: what, and where in its source."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return _redacted(f"{type(error).__name__}: {error} ({place.filename.rpartition(os.sep)[2]}:{place.lineno})")
 
 
 def _redacted(foreign: str) -> str:

@@ -316,6 +316,8 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
     """Idle windows, the longest first; empty without one, or without a complete audit log."""
     findings_off: dict[str, str] = {}
     """Rules that the operator's definition switches off → the reason that it gives."""
+    findings_failed: dict[str, str] = {}
+    """Rules that ended with an error, by a defect of this project → the error and where; they found nothing or less."""
     findings_limited: tuple[str, ...] = ()
     """Phases in which other programs kept the operator or the API server from the cores: times show nothing there."""
     cycles: tuple[CycleResult, ...] = ()

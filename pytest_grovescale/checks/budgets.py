@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from .. import errors
 from ..analysis.findings import COUNTING, RULES, may_have_findings
 from ..analysis.findings.grouping import by_severity, joined
 from ..analysis.result import CheckResult, Finding, Severity, TestResult
@@ -260,15 +261,19 @@ def with_defaults(
     failed = {_name(check.check) for check in test.checks if check.verdict in ("fail", "not enforced")}
     found = [one for one in test.findings if one.id not in COUNTING or _name(one.check) not in failed]
     # Errors that the test itself put in the operator's way are judged by how it recovers.
+    raised = dict(test.findings_failed)
     faulted = any(phase.faults is not None for phase in test.phases)
     for check, severity in _DEFAULTS:
         if faulted and isinstance(check, ErrorRatio):
             continue
         if tag_of(check) not in declared and _id(check) not in test.findings_off:
-            judged = judge(check)
-            if judged.verdict == "fail":
-                _add(found, _finding(judged, check, severity_of(check) or severity))
-    return msgspec.structs.replace(test, findings=by_severity(found))
+            try:
+                judged = judge(check)
+                if judged.verdict == "fail":
+                    _add(found, _finding(judged, check, severity_of(check) or severity))
+            except errors.ISOLATED as error:
+                raised[_id(check)] = errors.own_defect(error)
+    return msgspec.structs.replace(test, findings=by_severity(found), findings_failed=raised)
 
 
 def _add(found: list[Finding], judged: Finding) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from .. import errors
 from ..analysis.contention import sentence
 from ..analysis.disruptions import early_end
 from ..analysis.metrics.history import MetricsHistory
@@ -123,6 +124,10 @@ def _declared(plain: CheckDeclared, run: Run) -> CheckResult:
     except UsageError as error:
         # The test is over, so that the message can only stand in the report.
         return inconclusive(str(plain.check.get("check", "")), error, phase="", source=plain.source)
+    except errors.ISOLATED as error:
+        next_step = "It is a defect of pytest-grovescale: report it, with the recording."
+        why = NotMeasuredError(errors.own_defect(error), next_step=next_step)
+        return inconclusive(str(plain.check.get("check", "")), why, phase="", source=plain.source)
 
 
 def _unless_contended(check: Check, outcome: Outcome, test: TestResult) -> Outcome:

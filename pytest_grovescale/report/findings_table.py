@@ -29,6 +29,7 @@ def lines(test: TestResult, most: int = MAIN) -> Iterator[Block]:
         yield Item(f"and {rest} more finding{'s' * (rest != 1)}, with -v", "quiet")
     elif rest and all(one.severity == "note" for one in test.findings):
         yield Item(f"{sums(test.findings)} on the operator, with -v", "quiet")
+    yield from (Item(text, "doubt") for text in failed(test))
 
 
 def in_words(finding: Finding) -> str:
@@ -42,7 +43,7 @@ def findings(test: TestResult) -> Iterator[Block]:
     """Yield all findings with evidence, what each explains, and the check that enforces it; nothing without any."""
     if test.findings:
         yield Heading(f"Findings: {sums(test.findings)}")
-    elif test.findings_off or test.findings_limited:
+    elif test.findings_off or test.findings_limited or test.findings_failed:
         yield Gap()
     yield from _all(test)
 
@@ -62,7 +63,8 @@ def _all(test: TestResult) -> Iterator[Block]:
 
 
 def not_looked_for(test: TestResult) -> Iterator[Block]:
-    """Yield which rules are switched off, and the phases in which others' work hid what some rules look for."""
+    """Yield which rules are switched off or failed, and the phases in which others' work hid what some look for."""
+    yield from (Item(text, "doubt") for text in failed(test))
     for name, why in test.findings_off.items():
         yield Item(f"{name} is switched off: {why}", "quiet")
     if test.findings_limited:
@@ -71,6 +73,12 @@ def not_looked_for(test: TestResult) -> Iterator[Block]:
             + ", ".join(test.findings_limited),
             "quiet",
         )
+
+
+def failed(test: TestResult) -> Iterator[str]:
+    """Yield which rules could not look for anything, for a reason of this project's, and what to do."""
+    for name, error in test.findings_failed.items():
+        yield f"{name} was not looked for: {error}, a defect of pytest-grovescale; report it, with the recording"
 
 
 def of_tests(tests: Sequence[TestResult]) -> Iterator[Block]:

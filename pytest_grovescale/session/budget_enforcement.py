@@ -24,7 +24,7 @@ from ..recording.conditions import WatchSpec
 from ..recording.recorder import Recorder
 from ..recording.records import TestOutcome
 from ..report import result_file
-from ..report.findings_table import in_words
+from ..report.findings_table import failed, in_words
 from ..scenario.running_test import RunningTest
 from .error_translation import is_infrastructure, translated_errors
 from .session_summary import UNJUDGED, UNPROFILED
@@ -62,12 +62,16 @@ def hold_to_findings(test: RunningTest) -> None:
     """Fail a test whose recording shows a defect or waste (``--grovescale-findings=fail``)."""
     with translated_errors():
         run = test.recorded(findings=True)
-        found = with_findings(judge_all(run), run).findings
-    severe = [in_words(one) for one in found if one.severity != "note"]
+        judged = with_findings(judge_all(run), run)
+    severe = [in_words(one) for one in judged.findings if one.severity != "note"]
     if severe:
         raise CheckFailed(
             "\n".join(severe),
             next_step="Mend the operator; or say in its definition why a rule does not apply: findings: {RULE: why}.",
+        )
+    if unknown := list(failed(judged)):
+        raise CheckInconclusive(
+            "\n".join(unknown), next_step="grovescale findings RUN shows what the other rules found."
         )
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from ... import errors
 from ..api_faults import ApiFaults
 from ..recording_index import Contents
 from ..result import Finding, TestResult
@@ -130,16 +131,18 @@ def with_findings(contents: Contents, test: TestResult, faults: ApiFaults, *, ru
     if not rules:
         return seen.test
     of_cost = {module.ID for module in _OF_COST}
-    found = grouped(
-        one
-        for name, rule in RULES.items()
-        if name not in test.findings_off
-        for one in rule(calm if name in of_cost else seen)
-    )
+    found: list[Finding] = []
+    failed: dict[str, str] = {}
+    for name, rule in RULES.items():
+        if name not in test.findings_off:
+            try:
+                found += rule(calm if name in of_cost else seen)
+            except errors.ISOLATED as error:
+                failed[name] = errors.own_defect(error)
     limited = tuple(
         span.phase.name for span in calm.spans if calm.slowed(span) and not WINDOW.fullmatch(span.phase.name)
     )
-    return msgspec.structs.replace(seen.test, findings=found, findings_limited=limited)
+    return msgspec.structs.replace(seen.test, findings=grouped(found), findings_failed=failed, findings_limited=limited)
 
 
 def may_have_findings(test: TestResult) -> bool:

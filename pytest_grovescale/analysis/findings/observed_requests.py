@@ -306,7 +306,7 @@ class ObservedRequests:
         if len(inside) < 2 or inside[-1].at - inside[0].at < (end - start) / 2:
             before = [read for read in reads if read.at <= start][-1:]
             inside = [*before, *inside, *[read for read in reads if read.at >= end][:1]]
-        if len(inside) < 2 or inside[0].pid != inside[-1].pid:
+        if len(inside) < 2 or inside[0].pid != inside[-1].pid or inside[0].at == inside[-1].at:
             return 1.0
         first, last = inside[0], inside[-1]
         used = last.cpu_ns - first.cpu_ns + (last.waiting_ns or 0) - (first.waiting_ns or 0)

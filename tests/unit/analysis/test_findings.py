@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -12,13 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from pytest_grovescale import errors
+from pytest_grovescale.analysis import findings
 from pytest_grovescale.analysis.analyse import analyse, contents_of, result_of
+from pytest_grovescale.analysis.api_faults import ApiFaults
 from pytest_grovescale.analysis.findings import RULES
+from pytest_grovescale.analysis.findings.observed import Observed
 from pytest_grovescale.analysis.findings.operator_log import message
 from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import Count, WatchSpec
+from pytest_grovescale.report import document, findings_table
 
 from .simulated import IDENTITIES, PODS, Simulation, full_run, pods
 
@@ -86,6 +91,33 @@ def test_a_sound_run_has_no_finding(n: int, seed: int) -> None:
 
 def test_nor_has_it_after_its_workload_is_gone() -> None:
     assert found(settled()) == []
+
+
+def test_a_rule_that_fails_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Observed) -> Iterator[Finding]:
+        raise ZeroDivisionError("division by zero")
+
+    sim = settled()
+    made(sim, "s", 500)
+    monkeypatch.setattr(findings, "RULES", {"broken": broken, **findings.RULES})
+    with pytest.raises(ZeroDivisionError):
+        found(sim)
+    monkeypatch.setattr(errors, "ISOLATED", (Exception,))
+    test = analyse(sim.records())
+    assert [one.id for one in test.findings] == ["left-behind"]
+    assert test.findings_failed["broken"].startswith("ZeroDivisionError: division by zero (test_findings.py:")
+    text = document.text(findings_table.lines(test), width=1000)
+    assert "ZeroDivisionError" in text
+    assert "ZeroDivisionError" in document.text(findings_table.of_tests([test]), width=1000)
+
+
+def test_a_moment_says_nothing_of_the_cores_used() -> None:
+    sim = settled()
+    sim.cpu("operator", 700, 0.5)
+    contents = contents_of(sim.records())
+    seen = Observed(contents, result_of(contents, findings=False), ApiFaults(contents))
+    assert seen.working(sim.at(700), sim.at(700)) == 1.0
+    assert 0 < seen.working(sim.at(0), sim.at(6000)) < 1
 
 
 def test_each_rule_has_its_reason_and_says_why_it_raises_no_false_alarm() -> None:
