@@ -10,9 +10,10 @@ Numbers of objects are those of each watched kind: all, the ready ones, and thos
 
 No false alarm: a gauge is held against a count only if it was 0 when there was no such object and equal to their
 number, at least three, after a phase that passed; or if its name is that of the kind, with no other word than the
-prefix of the operator's families, it was 0 when there was none, and nothing had changed for two seconds. Gauges whose
-names speak of a maximum or a limit are left out. One of work in progress began at 0, never fell while nothing was to be
-done, and is three or more when all that the operator made is gone.
+prefix of the operator's families, it was 0 when there was none, and nothing had changed for two seconds. After the
+workload is gone, it is enough that the kind itself has not. Gauges whose names speak of a maximum or a limit are left
+out. One of work in progress began at 0, never fell while nothing was to be done, and is three or more when all that the
+operator made is gone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, takewhile
 from typing import NamedTuple
 
@@ -76,7 +77,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     target = seen.target
     if target is None:
         return
-    counts = _counts(seen, target)
+    looks = [(seen.rests, _counts(seen, target, seen.rests)), *_while_the_rest_goes(seen, target)]
     common = _common_prefix(target)
     for family, series in sorted(_own_gauges(target).items()):
         below = [] if _SIGNED.search(family) else [one for one in series if _is_below_zero(target, one)]
@@ -89,15 +90,30 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 check=f'invariant("{family} >= 0")',
             )
         elif not _OTHER.search(family):
-            columns = _columns(target, family, series, seen.rests).items()
-            found = [_contradiction(target, name, values, counts, seen.rests) for name, values in columns]
-            found.insert(0, _several_states(seen, target, family, series))
+            found = [_several_states(seen, target, family, series)]
+            for rests, counts in looks:
+                columns = _columns(target, family, series, rests).items()
+                found += [_contradiction(target, name, values, counts, rests) for name, values in columns]
             found.append(_never_taken_down(seen, target, family, series))
+            rests, counts = looks[0]
             named = _named(family, common, counts)
             if named and not any(found):
-                values = _sum_at(target, series, seen.rests)
-                found.append(_misnamed(seen, target, family, named, values, counts))
+                found.append(_misnamed(seen, target, family, named, _sum_at(target, series, rests), counts))
             yield from islice(filter(None, found), 1)
+
+
+def _while_the_rest_goes(seen: Observed, target: TargetHistory) -> Iterator[tuple[Sequence[int], Counts]]:
+    """Yield the last scrape, too, where other kinds still go then, as what namespaces hold; with those that do not."""
+    last = seen.settled_scrape
+    if last is None or last in seen.rests:
+        return
+    at = target.moments[last].at
+    quiet = [
+        resource
+        for resource, lives in seen.lives.items()
+        if all(event.at < at - _QUIET_S * 1e9 for life in lives for event in life.events[-1:])
+    ]
+    yield [*seen.rests, last], _counts(seen, target, [*seen.rests, last], quiet)
 
 
 def _never_taken_down(seen: Observed, target: TargetHistory, family: str, series: Sequence[str]) -> Finding | None:
@@ -296,11 +312,15 @@ def _kind_of(what: str) -> str:
     return resource.partition(".")[0].removesuffix("s")
 
 
-def _counts(seen: Observed, target: TargetHistory) -> Counts:
-    rests = seen.rests
+def _counts(
+    seen: Observed, target: TargetHistory, rests: Sequence[int], resources: Collection[str] | None = None
+) -> Counts:
+    """Return what gauges are held against; ``resources``: the kinds that are counted, None: all."""
     times = [target.moments[scrape].at for scrape in rests]
     found: dict[str, Mapping[int, int]] = {}
     for resource, lives in seen.lives.items():
+        if resources is not None and resource not in resources:
+            continue
         # Most objects of a kind are in the same few states.
         alike: dict[int, Counter[_State]] = {scrape: Counter() for scrape in rests}
         numbered = bool(seen.kinds[resource].numbers)

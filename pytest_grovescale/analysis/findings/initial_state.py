@@ -129,8 +129,12 @@ def _asked(seen: Observed) -> Iterator[Finding]:
     after = seen.requests_in(seen.workload_deleted or seen.end, seen.end)
     for one in (one for one in after if (one.what, one.object) in seen.repeated_at_quiet):
         lives = reversed(seen.of_name.get((one.resource, one.object), ()))
-        at = next((life.gone_at for life in lives if life.gone_at is not None), None)
-        if at is not None and one.received >= at + QUIET_NS:
+        gone = next((life for life in lives if life.gone_at is not None), None)
+        if gone is None or one.received < (gone.gone_at or 0) + QUIET_NS:
+            continue
+        # What still goes of it wakes its controller, which may well ask the API server whether it is there.
+        below = (event.at for child in seen.below(gone) for event in child.events)
+        if not any(one.received - QUIET_NS <= at <= one.received + QUIET_NS for at in below):
             late[one.what].append(one.object)
     for what, objects in sorted(late.items()):
         if len(set(objects)) >= _LEAST_ASKED:

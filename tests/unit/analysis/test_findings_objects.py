@@ -854,6 +854,35 @@ def test_a_gauge_that_is_not_what_its_name_says(name: str, values: tuple[float, 
     assert ids(sim) == ({"gauge"} if wrong else set())
 
 
+@pytest.mark.parametrize(("left", "wrong"), [(5, True), (0, False)])
+def test_a_gauge_of_a_kind_that_is_gone_while_others_still_go(left: int, wrong: bool) -> None:
+    """As what is in the namespaces that belong to an object."""
+    sim = settled()
+    for number in range(5):
+        clique(sim, f"c-{number}", 200 + number)
+        shown(sim, f"c-{number}", IDLE + 200, "deleted")
+    scrape(sim, "gauge", "op_cliques", dict(zip(EDGES, map(float, (0, 5, 5, left, left)), strict=True)))
+    for ms in range(IDLE + 100, DELETED + 1000, 100):
+        sim.request(ms, user="kcm", verb="delete", resource="secrets", namespace="t-0", name=f"s-{ms}")
+    assert ids(sim) == ({"gauge"} if wrong else set())
+
+
+@pytest.mark.parametrize(("woken", "wrong"), [(False, True), (True, False)])
+def test_what_is_asked_for_after_its_end(woken: bool, wrong: bool) -> None:
+    """``woken``: by a Service of it that goes then."""
+    sim = settled()
+    asked: dict[str, Any] = {"verb": "get", "resource": "cliques", "group": "a.io", "namespace": "t"}
+    for number in range(5):
+        name = f"c-{number}"
+        clique(sim, name, 200 + number)
+        made(sim, f"{name}-web", 300, owner=f"uid-{name}")
+        shown(sim, name, IDLE + 200, "deleted")
+        seen(sim, f"{name}-web", DELETED - 1010 if woken else IDLE + 300, "deleted")
+        for ms in (DEPLOYED + 3000, DEPLOYED + 5000, DELETED - 1000):
+            sim.request(ms, **asked, name=name, code=404 if ms > IDLE else 200)
+    assert ("initial-state" in ids(sim)) == wrong
+
+
 def test_of_several_kinds_of_which_there_are_as_many_a_gauge_is_of_that_which_it_names() -> None:
     sim = settled()
     sim.watch(WatchSpec(resource="gizmos.a.io", path="/apis/a.io/v1/namespaces/t/gizmos"), 6)
