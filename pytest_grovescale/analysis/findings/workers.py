@@ -76,13 +76,18 @@ _AT_ONCE = 100
 _SOME_KINDS = 1.5
 """Ratio of all requests to those at one rate from which on each kind has the rate."""
 
+_MANY = 15.0
+"""Requests a second at which a client that someone limits may wait: client-go allows 20 where nothing else is set, in
+controller-runtime (https://pkg.go.dev/sigs.k8s.io/controller-runtime/pkg/client/config)."""
+
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for workers that wait, for the rate limit, and for queues that are never empty."""
     waits = [wait for span in seen.spans if (wait := _waiting(seen, span)) is not None]
     if waits:
         worst = max(waits, key=lambda wait: (wait.keys > 0, wait.share))
-        yield worst.finding(next(span for span in seen.spans if span.phase is worst.phase))
+        span = next(span for span in seen.spans if span.phase is worst.phase)
+        yield worst.finding(span, seen.own_rate(span.start, span.end))
     else:
         held = list(_held_by_noops(seen)) or list(_held_by_own_measure(seen))
         yield from held
@@ -384,7 +389,8 @@ class _Wait(NamedTuple):
     def share(self) -> float:
         return self.surplus / self.busy
 
-    def finding(self, span: Span) -> Finding:
+    def finding(self, span: Span, rate: float) -> Finding:
+        """Return it as a finding; ``rate``: the requests a second of the operator's in the phase."""
         name = max(self.phase.workers, key=lambda row: row.busy_workers or 0).controller
         return Found(
             id=ID,
@@ -396,6 +402,11 @@ class _Wait(NamedTuple):
                 f"{self.under_way:.1f} requests under way on average over {self.phase.seconds:.1f} s, in"
                 f" {self.working:.0%} of which the operator ran or waited for a core",
                 *([f"up to {self.keys:,} keys waited for a worker"] if self.keys else []),
+                *(
+                    [f"a rate limit of its client looks the same: it sent {rate:,.0f} a second"]
+                    if rate >= _MANY
+                    else []
+                ),
             ),
             check=f'no_blocked_workers(phase="{self.phase.name}")',
         )
