@@ -238,7 +238,7 @@ def _families(seen: Observed, window: Window) -> Iterator[_Family]:
                 of_unknown = not child.made_by_operator and not child.complete
                 if child in rest.changed or of_unknown:
                     unsettled.add(child.resource)
-        for kind in sorted(counts.keys() - unsettled):
+        for kind in sorted(counts.keys() - unsettled - seen.piling_up):
             yield _Family(window, resource, kind, [(life, counts[kind].get(life.uid, 0)) for life in owners])
 
 

@@ -449,6 +449,7 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose contents the operator wrote again and again, while their owners stayed."""
     for resource in sorted(seen.lives):
         often: list[tuple[int, str, Life]] = []
+        back: list[Life] = []
         for life, events in seen.kinds[resource].changed(WANTED):
             changes = [event for event in events if event is not life.events[0]]
             owner = seen.only_maker_for(life) if len(changes) >= _LEAST_REWRITTEN else None
@@ -465,7 +466,10 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
                     paths.update(wanted)
                     generations[owner.generation_by(event)] += 1
             if generations and (most := max(generations.values())) >= _LEAST_REWRITTEN:
-                often.append((most, paths.most_common(1)[0][0], life))
+                path = paths.most_common(1)[0][0]
+                often.append((most, path, life))
+                returns = sum(event.difference is not None and path in event.difference.back for event in changes)
+                back += [life] * (returns >= paths[path] / 2)
         if len(often) >= _LEAST_REWRITTEN:
             path = Counter(path for _, path, _ in often).most_common(1)[0][0]
             yield Found(
@@ -474,7 +478,12 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
                 about=About(aspect=Aspect.ACTION, requests=seen.own_writes(life for _, _, life in often)),
                 text=f"the operator changed {path} of {len(often):,} {resource} that it had made"
                 f" {median(number for number, _, _ in often):,.0f} times each (median), while the spec of their owners"
-                " stayed: it makes new ones at each reconcile",
+                " stayed: "
+                + (
+                    "back to the value before, and again: two of its controllers, or replicas, write it in turn"
+                    if len(back) > len(often) / 2
+                    else "it makes new ones at each reconcile"
+                ),
                 evidence=(_names([life for _, _, life in often]),),
                 check="noop_writes(max=0)",
             )

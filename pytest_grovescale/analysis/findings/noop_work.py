@@ -88,12 +88,14 @@ def _writes(seen: Observed, triggered: list[Span]) -> Iterator[Finding]:
         return
     total = kinds.total()
     others = total - (kinds & passed_on).total()
+    many = total > _PASSED_ON * triggers or others >= min(_FEW, triggers / 2)
+    more = tuple(_piled_up(seen, triggered))
     yield Found(
         id=ID,
-        severity="waste" if total > _PASSED_ON * triggers or others >= min(_FEW, triggers / 2) else "note",
+        severity="defect" if more else "waste" if many else "note",
         about=About(aspect=Aspect.AMOUNT, requests=[one for span in triggered for one in _writes_of(seen, span)]),
         text=f"{_triggers(triggers)} made the operator write {total:,} time{'s' * (total != 1)}: {_most(kinds)}",
-        evidence=(*_effects(triggered), *_piled_up(seen, triggered), *_fields(seen, triggered)),
+        evidence=(*more, *_effects(triggered), *_fields(seen, triggered)),
         check="noop_writes(max=0)",
     )
 

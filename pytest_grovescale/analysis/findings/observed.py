@@ -19,7 +19,7 @@ from ..reconcile_counters import Counted, counted_by, failures_of
 from ..reconciles import objects_of
 from ..result import OPERATOR
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Sent, Span, Window, rate_limited
+from .evidence import Life, ObjectId, Sent, Span, Window, rate_limited
 from .observed_objects import ObservedObjects
 from .observed_requests import RESTART, WORKLOAD
 
@@ -33,6 +33,12 @@ _RECONCILE_TIME = re.compile(r"reconcil\w*_(duration|time|latency)_seconds$")
 
 _EDGE_NS = 500_000_000
 """Time within which a phase's end is scraped, ns."""
+
+_PILES = 5
+"""Objects that are made while nothing is to be done from which on that is no late one."""
+
+_AS_FAR = (0.8, 1.3)
+"""Ratio of a time between requests to that at a known limit within which it is the limit's."""
 
 LEAST_IDLE_S = 2.0
 """Length from which on an idle window shows something, s."""
@@ -336,8 +342,33 @@ class Observed(ObservedObjects):
         return found, seconds
 
     def rate_limited(self, span: Span) -> bool:
-        """Return whether the operator's own rate limit explains pauses and waits in a phase, by metrics or requests."""
-        return rate_limited(span) or self.steady_rate(span) is not None
+        """Return whether the operator's own rate limit explains pauses and waits in a phase, by metrics or requests.
+
+        A limit that one phase has shown holds in the others too: where requests for one kind come as far apart.
+        """
+        if rate_limited(span) or self.steady_rate(span) is not None:
+            return True
+        gap = self._gap_at_limit
+        return gap is not None and any(
+            _AS_FAR[0] * gap <= other <= _AS_FAR[1] * gap for other in self._gaps_of_kinds(span)
+        )
+
+    @functools.cached_property
+    def _gap_at_limit(self) -> float | None:
+        """The time between requests for one kind in a phase that the limit took most of, ns; None: there is none."""
+        gaps = [gap for span in self.spans if rate_limited(span) for gap in self._gaps_of_kinds(span)[:1]]
+        return min(gaps, default=None)
+
+    def _gaps_of_kinds(self, span: Span) -> list[float]:
+        """Return the median time between requests for each kind in a phase, ns; first of the kind with most."""
+        times: dict[str, list[int]] = defaultdict(list)
+        for one in self.requests_in(span.start, span.end):
+            times[one.resource].append(one.received)
+        return [
+            statistics.median(after - before for before, after in itertools.pairwise(sorted(those)))
+            for those in sorted(times.values(), key=len, reverse=True)
+            if len(those) >= _OF_A_KIND
+        ]
 
     def steady_rate(self, span: Span) -> float | None:
         """Return the requests a second that all of the operator's have in a phase, whatever they are for; None: others.
@@ -457,6 +488,20 @@ class Observed(ObservedObjects):
             if triggers and self.still(triggers[0][0], QUIET_NS / 1e9):
                 times.append((triggers[0][0], span.end))
         return times
+
+    @functools.cached_property
+    def piling_up(self) -> frozenset[str]:
+        """The kinds of which the operator makes more while nothing is to be done: no number of them is right."""
+        return frozenset(
+            resource
+            for resource, lives in self.lives.items()
+            if sum(self._more(lives, start, end) for start, end in self.nothing_to_do) >= _PILES
+        )
+
+    def _more(self, lives: Sequence[Life], start: int, end: int) -> int:
+        """Return how many more objects of the operator's there are at the end of a time than at its start."""
+        made = sum(start <= life.begun < end and life.made_by_operator for life in lives)
+        return made - sum(start <= (life.gone_at or 0) < end for life in lives) if made else 0
 
     @functools.cached_property
     def idle_windows(self) -> list[Window]:

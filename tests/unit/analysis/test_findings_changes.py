@@ -373,6 +373,24 @@ def test_contents_that_are_written_again(
     assert severities == ([severity] if severity else [])
 
 
+@pytest.mark.parametrize("back", [True, False])
+def test_what_is_rewritten_goes_back_and_forth_or_is_new_each_time(back: bool) -> None:
+    """Two controllers of one operator that write one field look like one that draws a new value."""
+    sim = settled()
+    for number in range(3):
+        applied(sim, f"c-{number}", metadata_generation=1)
+        made(sim, f"s-{number}", 200, owner=f"uid-c-{number}")
+        for step in range(4):
+            ms = 2500 + 800 * step
+            sim.request(ms, verb="update", resource="services", namespace="t", name=f"s-{number}")
+            path = ["spec.selector.owner"]
+            difference = rec.Difference(kind="content", paths=path, back=path if back and step else [])
+            seen(sim, f"s-{number}", ms + 10, "modified", difference=difference)
+    all_gone(sim)
+    (churned,) = [one for one in found(versioned(sim)) if one.id == "churn"]
+    assert ("in turn" in churned.text) == back
+
+
 @pytest.mark.parametrize(("slow_ms", "others_ms", "wrong"), [(150, 2, True), (150, 130, False), (20, 2, False)])
 def test_writes_that_a_webhook_takes_long_for(slow_ms: float, others_ms: float, wrong: bool) -> None:
     sim = settled()

@@ -1621,6 +1621,7 @@ def test_new_objects_that_triggers_leave_are_named_by_kind() -> None:
     (noop,) = [one for one in found(sim) if one.id == "noop-work"]
     (stay,) = [one for one in noop.evidence if one.startswith("8 of the new pods stay")]
     assert stay.endswith("so do 6 cliques.a.io")
+    assert noop.severity == "defect"
 
 
 @pytest.mark.parametrize(("failed", "wrong"), [(20, True), (2, False)])

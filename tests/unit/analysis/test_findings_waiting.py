@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.analyse import analyse, contents_of, result_of
+from pytest_grovescale.analysis.api_faults import ApiFaults
+from pytest_grovescale.analysis.findings.observed import Observed
+from pytest_grovescale.analysis.phase_result import BottleneckRow
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.object_references import any_kind
 
@@ -374,6 +377,22 @@ def test_a_limit_for_each_kind(busy: float, named: bool) -> None:
     texts = [one.text for one in found(sim) if "of its client" in one.text]
     assert bool(texts) is named
     assert all("5 a second for each kind" in text for text in texts)
+
+
+@pytest.mark.parametrize(("gap", "limited"), [(200, True), (90, False)])
+def test_a_limit_that_one_phase_has_shown_holds_in_the_others(gap: int, limited: bool) -> None:
+    sim = settled()
+    parts: dict[str, Any] = {"verb": "update", "resource": "secrets", "namespace": "t", "code": 200}
+    for number in range(25):
+        sim.request(200 + 200 * number, 3, name=f"x-{number}", **parts)
+        sim.request(DEPLOYED + 100 + gap * number, 3, name=f"x-{number}", **parts)
+    contents = contents_of(sim.records())
+    test = result_of(contents, findings=False)
+    row = BottleneckRow(suspect="operator-rate-limit", seconds=5.0, share=0.9, evidence="by its metrics")
+    deploy = msgspec.structs.replace(test.phases[0], bottlenecks=(row,))
+    seen = Observed(contents, msgspec.structs.replace(test, phases=(deploy, *test.phases[1:])), ApiFaults(contents))
+    assert [seen.rate_limited(span) for span in seen.spans[:2]] == [True, limited]
+    assert not Observed(contents, test, ApiFaults(contents)).rate_limited(seen.spans[1])
 
 
 @pytest.mark.parametrize(
