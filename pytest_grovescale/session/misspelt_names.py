@@ -50,7 +50,8 @@ def misspelt(item: pytest.Function) -> list[Misspelt]:
         where, text = f"{file}:{before + called.lineno}", f"{called.value.id}.{called.attr}"
         if called.attr not in names:
             if called is node:
-                public = tuple(name for name in names if not name.startswith("_"))
+                value = function.__globals__.get(called.value.id)
+                public = tuple(name for name in names if not name.startswith("_") and _is_of(value, name))
                 found.append(Misspelt(where, text, called.attr, public))
         elif isinstance(node, ast.Call) and (arguments := names[called.attr]) is not None:
             found += [
@@ -59,6 +60,14 @@ def misspelt(item: pytest.Function) -> list[Misspelt]:
                 if keyword.arg is not None and keyword.arg not in arguments
             ]
     return found
+
+
+def _is_of(value: object, name: str) -> bool:
+    """Return whether a name is a module's own, and not what it imports; those of other values all are."""
+    if not isinstance(value, ModuleType):
+        return True
+    one = getattr(value, name)
+    return callable(one) and (getattr(one, "__module__", None) or "").startswith(value.__name__)
 
 
 _Names = Mapping[str, tuple[str, ...] | None]

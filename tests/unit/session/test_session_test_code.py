@@ -162,6 +162,10 @@ def test_misspelt_names_of_the_api_are_found_without_a_run(pytester: pytest.Pyte
         "NoopWrite", "aply", "cont", "milestones", "selectr", "timeot", "workloads",
     ]  # fmt: skip
     assert {one.name: one.where.rpartition(":")[2] for one in found}["selectr"] == "7"
+    (cont,) = [one for one in found if one.name == "cont"]
+    # What a module imports is none of its names.
+    assert {"count", "matching", "gone"} <= {*cont.known}
+    assert {"Any", "Mapping", "msgspec"}.isdisjoint(cont.known)
     assert misspelt_names.misspelt(items["test_right"]) == []
     assert misspelt_names.misspelt(items["test_sound"]) == []
 
