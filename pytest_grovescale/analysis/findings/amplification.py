@@ -28,14 +28,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 from ...exposition.families import parse
 from ..api_requests import triggers_of
-from ..reconciles import is_of, objects_of
+from ..reconciles import is_of, objects_of, singulars
 from ..result import OPERATOR, Finding
 from ..run_metrics import WINDOW
 from .evidence import ObjectId, Span, Touch
@@ -78,6 +78,8 @@ _CHANGES = 20
 _INTERVALS = 4
 _CPU_MS = 5.0
 """CPU time for each change from which on its growth matters, ms."""
+
+_SHORT_NAME = 3
 
 _AGAIN = 3
 """Reconciles of each object in the second of a touch that are no more of the touch."""
@@ -210,8 +212,15 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
             if not anyway and controller not in seen.go_on and not (timers and quiet[controller]):
                 # A program with a counter of its own may not say what it reconciles: what it writes the status of.
                 resources = [resource for resource in seen.lives if is_of(controller, resource)]
+                resources = resources or _by_the_end_of_its_name(controller, seen.lives)
                 resources = resources or sorted(seen.status_written & set(seen.lives))
                 yield f"reconciles of {controller}", resources, count, "made", timers
+
+
+def _by_the_end_of_its_name(controller: str, resources: Iterable[str]) -> list[str]:
+    """Return the one kind that a controller is called after in short, as ``pool`` of RunnerPools; none of several."""
+    found = [one for one in resources if any(name.endswith(controller.lower()) for name in singulars(one))]
+    return found if len(found) == 1 and len(controller) >= _SHORT_NAME else []
 
 
 def _is_asked(result: str) -> bool:

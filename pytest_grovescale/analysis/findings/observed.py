@@ -29,7 +29,7 @@ QUIET_NS = 1_000_000_000
 _PASS_ENDS_NS = 2_000_000_000
 """Time without a request after which the pass of a new process over all objects has ended, ns."""
 
-_RECONCILE_TIME = re.compile(r"reconcil\w*_(duration|time|latency)_seconds$")
+_RECONCILE_TIME = re.compile(r"(?:reconcil\w*|(?:^|_)sync)(?:_(?:duration|time|latency))?_seconds$")
 
 _EDGE_NS = 500_000_000
 """Time within which a phase's end is scraped, ns."""

@@ -183,7 +183,7 @@ def _errors(seen: Observed) -> Iterator[Finding]:
     controller, failed, done = _most_failed(seen)
     if not controller:
         return
-    refused = sum(one.refused for one in seen.own)
+    refused = _failures(seen)
     if refused > failed / 2:
         yield from _for_what_is_gone(seen, controller, failed, done)
         return
@@ -207,7 +207,12 @@ def failing(seen: Observed) -> tuple[str, int, int]:
     Without one its name is empty.
     """
     controller, number, done = _most_failed(seen)
-    return (controller, number, done) if sum(one.refused for one in seen.own) <= number / 2 else ("", 0, 0)
+    return (controller, number, done) if _failures(seen) <= number / 2 else ("", 0, 0)
+
+
+def _failures(seen: Observed) -> int:
+    """Return how many requests may have failed a reconcile: what is gone already is mostly deleted without a word."""
+    return sum(one.refused and not (one.verb == "delete" and one.code == HTTPStatus.NOT_FOUND) for one in seen.own)
 
 
 def _for_what_is_gone(seen: Observed, controller: str, failed: int, done: int) -> Iterator[Finding]:

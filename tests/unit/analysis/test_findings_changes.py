@@ -450,13 +450,22 @@ def test_reconciles_that_fail_since_what_they_write_is_gone(verb: str, number: i
     assert any("is no failure" in one for one in text) == wrong, text
 
 
-@pytest.mark.parametrize(("refused", "number", "wrong"), [(0, 60, True), (60, 60, False), (0, 10, False)])
-def test_reconciles_that_fail_without_a_refused_request(refused: int, number: int, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("verb", "refused", "number", "wrong"),
+    [
+        ("get", 0, 60, True),
+        ("get", 60, 60, False),
+        ("get", 0, 10, False),
+        # What is gone already fails none that deletes it.
+        ("delete", 60, 60, True),
+    ],
+)
+def test_reconciles_that_fail_without_a_refused_request(verb: str, refused: int, number: int, wrong: bool) -> None:
     sim = settled()
     values = {edge: float(number) for edge in EDGES[1:]} | {EDGES[0]: 0.0}
     scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
     for index in range(refused):
-        sim.request(300 + index, verb="get", resource="cliques", group="a.io", namespace="t", name="x", code=404)
+        sim.request(300 + index, verb=verb, resource="cliques", group="a.io", namespace="t", name="x", code=404)
     text = [one.text for one in found(sim) if one.id == "refused-requests"]
     assert any("ended with an error" in one for one in text) == wrong
 

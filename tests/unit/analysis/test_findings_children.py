@@ -902,8 +902,17 @@ def test_services_with_one_selector_that_came_one_after_the_other_are_of_one_own
     assert not any("one and the same" in one.text for one in analyse(records).findings)
 
 
-@pytest.mark.parametrize(("asks", "named"), [(False, True), (True, False)])
-def test_the_cpu_of_one_of_two_controllers_by_the_time_of_its_reconciles(asks: bool, named: bool) -> None:
+@pytest.mark.parametrize(
+    ("family", "asks", "named"),
+    [
+        ("op_reconcile_duration_seconds", False, True),
+        ("op_reconcile_seconds", False, True),
+        ("op_sync_duration_seconds", False, True),
+        ("op_async_seconds", False, False),
+        ("op_reconcile_duration_seconds", True, False),
+    ],
+)
+def test_the_cpu_of_one_of_two_controllers_by_the_time_of_its_reconciles(family: str, asks: bool, named: bool) -> None:
     sim = settled()
     idle_cpu(sim)
     for index, (at, order, record) in enumerate(sim.items):
@@ -912,8 +921,8 @@ def test_the_cpu_of_one_of_two_controllers_by_the_time_of_its_reconciles(asks: b
     for controller, number, seconds in (("podcliqueset", 100, 0.9), ("podclique", 200, 0.1)):
         for name, value in (
             ("controller_runtime_reconcile_total", float(number)),
-            ("op_reconcile_duration_seconds_sum", seconds),
-            ("op_reconcile_duration_seconds_count", float(number)),
+            (f"{family}_sum", seconds),
+            (f"{family}_count", float(number)),
         ):
             served = {"start:steady-state": 0.0, **dict.fromkeys(("end:steady-state", "start:delete"), value)}
             labels = {"result": "success"} if name.endswith("total") else {}

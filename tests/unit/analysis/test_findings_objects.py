@@ -981,6 +981,25 @@ def test_an_object_that_wakes_others_which_have_nothing_to_do_with_it(
         assert f"{woken} reconciles of clique; there are 20" in amplified[0].text
 
 
+@pytest.mark.parametrize(("controller", "wrong"), [("que", True), ("operator", False), ("ue", False)])
+def test_a_controller_is_known_by_the_end_of_its_kinds_name(controller: str, wrong: bool) -> None:
+    """``que`` is of cliques, of which there are twenty; else it could be of all 220 objects with a status."""
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+        written(sim, f"c-{number}", 300 + number, "content", paths=["status.n"])
+    for number in range(200):
+        made(sim, f"s-{number}", 200, owner="uid-other")
+        sim.request(300, verb="patch", resource="services", namespace="t", name=f"s-{number}", subresource="status")
+        seen(sim, f"s-{number}", DELETED - 500, "deleted")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    series = f'controller_runtime_reconcile_total{{controller="{controller}",result="success"}}'
+    sim.scrape(DEPLOYED + 4900, {series: 40})
+    sim.scrape(DEPLOYED + 5700, {series: 60})
+    gone(sim)
+    assert any(f"20 reconciles of {controller}; there are 20" in one.text for one in found(sim)) == wrong
+
+
 def test_an_object_that_wakes_others_of_an_operator_that_does_not_say_what_it_reconciles() -> None:
     sim = settled()
     for number in range(20):
