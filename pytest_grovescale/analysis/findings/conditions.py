@@ -106,6 +106,8 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
     """Return path → (ns, value) of each value that it had again, without a reason that the recording shows."""
     had: dict[str, dict[str | int, int]] = defaultdict(dict)
     """Path → each value that it had → when it last took it."""
+    left: dict[str, dict[str | int, int]] = defaultdict(dict)
+    """The same → when it last lost it."""
     now: dict[str, str | int] = {}
     back: dict[str, list[tuple[int, str]]] = defaultdict(list)
     reasons: list[int] | None = None
@@ -123,12 +125,22 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
                 # What made it leave the value came before that; or it is that of an object elsewhere that it follows.
                 # What has ended is not taken up again for what had come before.
                 ended = ENDED.match(str(now[path]))
-                since = had[path][now[path]] if ended else taken - QUIET_NS
+                since = had[path][now[path]] if ended else max(taken, _start(seen, left[path][value])) - QUIET_NS
                 if not any(since <= at <= event.at for at in reasons) and not _follows(seen, life, event.at):
                     back[path].append((event.at, str(value)))
+            if path in now:
+                left[path][now[path]] = event.at
             had[path][value] = event.at
             now[path] = value
     return back
+
+
+def _start(seen: Observed, at: int) -> int:
+    """Return when the operator was restarted, where that is what made an object leave a value; 0 otherwise.
+
+    A new process looks at all of its objects: what came long before is no reason for what it makes of them.
+    """
+    return next((begin for begin, done in seen.restarts if begin <= at <= done + _STARTS_NS), 0)
 
 
 def _reasons(seen: Observed, life: Life) -> list[int]:

@@ -310,6 +310,23 @@ def test_a_condition_that_goes_back_after_a_restart_is_called_so(restarted: bool
     assert ("starts again" in one.text) is restarted
 
 
+@pytest.mark.parametrize(("restart", "wrong"), [(5000, True), (2900, False)])
+def test_what_came_long_before_a_restart_is_no_reason_to_take_a_condition_back(restart: int, wrong: bool) -> None:
+    """The test changes something else 2500 ms into the run, which may concern what was taken back just after."""
+    sim = settled()
+    sim.request(2500, user="harness", verb="patch", resource="secrets", namespace="t", name="s")
+    for ms, state in ((restart, "begin"), (restart + 40, "end")):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    for number in range(3):
+        clique(sim, f"c-{number}", 200, numbers={"metadata.generation": 1, CONDITION: "False"})
+        for ms, value in ((400, "True"), (restart + 50, "False"), (restart + 250, "True")):
+            status = {"resource": "cliques", "group": "a.io", "subresource": "status", "namespace": "t"}
+            sim.request(ms, verb="patch", name=f"c-{number}", **status)  # type: ignore[arg-type]
+            shown(sim, f"c-{number}", ms + 10, numbers={CONDITION: value})
+    gone(sim)
+    assert ("conditions" in ids(sim)) is wrong
+
+
 @pytest.mark.parametrize("moved", [1, 0])
 def test_a_time_of_transition_without_one(moved: int) -> None:
     sim = settled()
