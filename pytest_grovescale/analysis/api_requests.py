@@ -110,23 +110,25 @@ class _Answered(Protocol):
 _R = TypeVar("_R", bound=_Answered)
 
 
-def overtaken(requests: Iterable[_R], received: Callable[[_R], int]) -> list[_R]:
+def overtaken(requests: Sequence[_R], received: Callable[[_R], int]) -> list[_R]:
     """Return the JSON patches that another write overtook: they are conflicts, though their code is another.
 
     A patch may test the version that it is made for, is answered 422 where that is another by then
     (https://www.rfc-editor.org/rfc/rfc6902#section-4.6), and goes through at the next try. ``received``: when a request
     came, ns.
     """
-    refused: list[tuple[tuple[str, ...], _R]] = []
+    refused = [one for one in requests if one.code == HTTPStatus.UNPROCESSABLE_ENTITY and one.verb == "patch"]
     accepted: dict[tuple[str, ...], int] = {}
-    for one in requests:
-        if one.verb == "patch" and (one.code == HTTPStatus.UNPROCESSABLE_ENTITY or 200 <= one.code < 300):
-            key = one.user, one.resource, one.subresource, one.namespace, one.name
-            if one.code == HTTPStatus.UNPROCESSABLE_ENTITY:
-                refused.append((key, one))
-            else:
-                accepted[key] = max(received(one), accepted.get(key, 0))
-    return [one for key, one in refused if accepted.get(key, 0) > received(one)]
+    # Most runs have none.
+    for one in requests if refused else ():
+        if one.verb == "patch" and 200 <= one.code < 300:
+            key = _patched(one)
+            accepted[key] = max(received(one), accepted.get(key, 0))
+    return [one for one in refused if accepted.get(_patched(one), 0) > received(one)]
+
+
+def _patched(one: _Answered) -> tuple[str, ...]:
+    return one.user, one.resource, one.subresource, one.namespace, one.name
 
 
 def open_watches(requests: Iterable[Request], user: str, at: int) -> Counter[str]:

@@ -170,7 +170,7 @@ class Comparer:
             selects = object_references.selected(self._resource, data)
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
-            if "spec" in changed and not self._secret:
+            if "spec" in changed:
                 dropped = object_references.dropped(self._resource, known.parts.get("spec", b""), changed["spec"])
             difference, coarse = _difference(known, parts, generation, size, wall_s, secret=self._secret)
         self._bytes += size - known.size

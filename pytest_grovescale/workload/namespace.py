@@ -6,7 +6,7 @@ import contextlib
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 
 import msgspec
 
@@ -72,10 +72,9 @@ async def remove(
 ) -> list[str]:
     """Remove a test's namespace and return when it is gone; times in seconds, ``timeout`` since the last change.
 
-    ``objects`` (the workload) are deleted first, while the operator runs and can remove their finalizers, and what
-    belongs to those of no namespace goes with them, wherever it is: the next test may have objects of the same names,
-    whose operator would find what still goes, with owners that are no more. If it does
-    not, or other objects block the namespace, the finalizers of all remaining objects are removed: a run created the
+    ``objects`` (the workload) are deleted first, while the operator runs and can remove their finalizers; what belongs
+    to those of no namespace goes with them, wherever it is. If the operator does not, or other objects block the
+    namespace, the finalizers of all remaining objects are removed: a run created the
     namespace, and so everything in it. Returns one line for each object whose finalizers were removed; empty if there
     were none. ``at_once``: do not wait for the namespace controller, which waits 5 s before it begins, but empty and
     finalize the namespace here. For clusters with one API server: with several, another one may not know yet that the
@@ -145,7 +144,8 @@ async def _remove_dependents(client: Client, objects: Sequence[Object], *, timeo
     """Return when nothing has an owner among those of ``objects`` that are of no namespace and gone by now.
 
     The garbage collector deletes what they own; its namespaces are emptied here, where that is allowed (``at_once``).
-    On a cluster of others (not ``at_once``) it is looked for among what is of no namespace either.
+    The next test may have objects of the same names, whose operator would find what still goes, with owners that are no
+    more. On a cluster of others (not ``at_once``) it is looked for among what is of no namespace either.
     """
     resources = await resources_of(client, objects)
     owners = {
@@ -153,19 +153,16 @@ async def _remove_dependents(client: Client, objects: Sequence[Object], *, timeo
         for obj in objects
         if not resources[obj["apiVersion"], obj["kind"]].namespaced
     }
-    deadline = time.monotonic() + timeout
-    while owners and (held := await _dependents(client, owners, everywhere=at_once)):
-        if at_once:
-            await in_parallel([one["metadata"]["name"] for one in held if one["kind"] == "Namespace"], _emptied(client))
-        await wait_gone(client, held, timeout=deadline - time.monotonic())
 
-
-def _emptied(client: Client) -> Callable[[str], Awaitable[None]]:
     async def empty(name: str) -> None:
         await namespaces.delete(client, name)
         await namespaces.finalize(client, name)
 
-    return empty
+    deadline = time.monotonic() + timeout
+    while owners and (held := await _dependents(client, owners, everywhere=at_once)):
+        if at_once:
+            await in_parallel([one["metadata"]["name"] for one in held if one["kind"] == "Namespace"], empty)
+        await wait_gone(client, held, timeout=deadline - time.monotonic())
 
 
 async def _dependents(client: Client, owners: Set[tuple[str, str, str]], *, everywhere: bool) -> list[Object]:

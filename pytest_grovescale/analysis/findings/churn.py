@@ -449,7 +449,7 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose contents the operator wrote again and again, while their owners stayed."""
     for resource in sorted(seen.lives):
         often: list[tuple[int, str, Life]] = []
-        back: list[Life] = []
+        back = 0
         for life, events in seen.kinds[resource].changed(WANTED):
             changes = [event for event in events if event is not life.events[0]]
             owner = seen.only_maker_for(life) if len(changes) >= _LEAST_REWRITTEN else None
@@ -469,7 +469,7 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
                 path = paths.most_common(1)[0][0]
                 often.append((most, path, life))
                 returns = sum(event.difference is not None and path in event.difference.back for event in changes)
-                back += [life] * (returns >= paths[path] / 2)
+                back += returns >= paths[path] / 2
         if len(often) >= _LEAST_REWRITTEN:
             path = Counter(path for _, path, _ in often).most_common(1)[0][0]
             yield Found(
@@ -481,7 +481,7 @@ def _rewritten(seen: Observed) -> Iterator[Finding]:
                 " stayed: "
                 + (
                     "back to the value before, and again: two of its controllers, or replicas, write it in turn"
-                    if len(back) > len(often) / 2
+                    if back > len(often) / 2
                     else "it makes new ones at each reconcile"
                 ),
                 evidence=(_names([life for _, _, life in often]),),

@@ -77,7 +77,7 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
     life, values = max(found.items(), key=lambda one: len(one[1]))
     others = sorted(set(enough) - {path})
     moments = [at for returned in found.values() for at, _ in returned]
-    started = all(any(begin <= at <= done + _STARTS_NS for begin, done in seen.restarts) for at in moments)
+    started = all(_start(seen, at) for at in moments)
     yield Found(
         id=ID,
         severity="defect",
@@ -136,7 +136,7 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
 
 
 def _start(seen: Observed, at: int) -> int:
-    """Return when the operator was restarted, where that is what made an object leave a value; 0 otherwise.
+    """Return when the operator was restarted, where a moment is of its start; 0 otherwise.
 
     A new process looks at all of its objects: what came long before is no reason for what it makes of them.
     """

@@ -40,8 +40,6 @@ _OWNERS = "metadata.ownerReferences"
 _CLAIMS = "persistentvolumeclaims"
 _NOTICED_NS = 3_000_000_000
 """Time for an operator to take back what a change of a spec leaves without a reason, ns."""
-_AT_WORK = 20.0
-"""Requests a second of an operator that works through a queue."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -153,7 +151,7 @@ def _of_what_was_dropped(seen: Observed) -> Iterator[Finding]:
         for life, event in ((one, event) for one in lives for event in one.events if event.dropped):
             until = next((other.at for other in life.events if other.at > event.at and other.dropped), seen.end)
             until = min(until, life.stays_until(seen.end), seen.workload_deleted or seen.end)
-            if until - event.at < _NOTICED_NS or seen.own_rate(until - _NOTICED_NS, until) > _AT_WORK:
+            if until - event.at < _NOTICED_NS or seen.is_at_work(until - _NOTICED_NS, until):
                 continue
             children = [one for one in seen.children.get(life.uid, ()) if one.made_by_operator]
             for child in (one for one in children if one.resource != _CLAIMS and one.begun < event.at):

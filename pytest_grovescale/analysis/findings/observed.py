@@ -442,11 +442,12 @@ class Observed(ObservedObjects):
         if target is None:
             return False
         inside = [n for n, moment in enumerate(target.moments) if start <= moment.at <= end + _EDGE_NS]
-        waiting = [sum(target.value(series, scrape) or 0 for series in self._queues) for scrape in inside]
+        waiting = [sum(target.value(series, scrape) or 0 for series in self.queues) for scrape in inside]
         return bool(waiting) and min(waiting) >= 1
 
     @functools.cached_property
-    def _queues(self) -> list[str]:
+    def queues(self) -> list[str]:
+        """The series of how many keys wait in the operator's queues."""
         return [one for one in self.target.series if parse(one).name == "workqueue_depth"] if self.target else []
 
     @functools.cached_property

@@ -33,6 +33,10 @@ _SLOWED = 0.5
 """Threads of operator and API server that were runnable without a core, on average, from which on that slowed them."""
 
 
+_AT_WORK = 20.0
+"""Requests a second of an operator that works through a queue."""
+
+
 class ObservedRequests:
     """The requests to the API server in one test, with users and times. Everything is computed at first use, once."""
 
@@ -158,6 +162,10 @@ class ObservedRequests:
     def own_rate(self, start: int, end: int) -> float:
         """Return how many requests a second the operator sent in a time, of all categories."""
         return self._own_received.count(start, end) * 1e9 / max(1, end - start)
+
+    def is_at_work(self, start: int, end: int) -> bool:
+        """Return whether the operator sent so much in a time as one that works through a queue."""
+        return self.own_rate(start, end) > _AT_WORK
 
     def own_of(self, whats: Collection[str]) -> list[Sent]:
         """Return the operator's requests of some kinds: ``get pods``."""

@@ -62,8 +62,6 @@ _FOLLOWED = 5
 _LATE_S = 3.0
 """Time, s, after which a status follows late what the operator watches; of what it does not watch, sooner."""
 _UNWATCHED_S = 1.0
-_AT_WORK = 20.0
-"""Requests a second of an operator that works through a queue."""
 _READY_NAME = re.compile(r"^(ready|available|running)|(?<!not)(?<!un)(Ready|Available|Running)($|[A-Z])")
 _PHASE = "status.phase"
 _ENDED = ("Succeeded", "Failed")
@@ -437,6 +435,6 @@ def _followed(seen: Observed, life: Life, changes: Mapping[Life, Sequence[int]])
         if (
             kind not in ("", _ASKED)
             and not own
-            and not (kind in seen.watched_by_operator and seen.own_rate(before, after) > _AT_WORK)
+            and not (kind in seen.watched_by_operator and seen.is_at_work(before, after))
         ):
             yield kind, (after - before) / 1e9

@@ -462,9 +462,7 @@ def _never_empty(seen: Observed) -> Iterator[Finding]:
         return
     # The first one is before any work.
     rests = seen.rests[1:]
-    for series in target.series:
-        if parse(series).name != "workqueue_depth":
-            continue
+    for series in seen.queues:
         depths = [target.value(series, scrape) or 0 for scrape in rests]
         if min(depths) >= _QUEUE:
             name = parse(series).labels.get("name", "")

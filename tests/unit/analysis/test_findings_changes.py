@@ -439,14 +439,19 @@ def test_failures_of_few_objects_are_tried_again_at_a_fixed_delay(objects: int, 
     assert ("45 times for each of 2 objects" in text) is fixed
 
 
-@pytest.mark.parametrize(("verb", "number", "wrong"), [("patch", 60, True), ("get", 60, False), ("patch", 10, False)])
-def test_reconciles_that_fail_since_what_they_write_is_gone(verb: str, number: int, wrong: bool) -> None:
+def failing(number: int, verb: str, refused: int) -> list[str]:
+    """Return what is said of requests where so many reconciles failed, and so many requests were answered 404."""
     sim = settled()
     values = {edge: float(number) for edge in EDGES[1:]} | {EDGES[0]: 0.0}
     scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
-    for index in range(number):
+    for index in range(refused):
         sim.request(300 + index, verb=verb, resource="cliques", group="a.io", namespace="t", name="x", code=404)
-    text = [one.text for one in found(sim) if one.id == "refused-requests"]
+    return [one.text for one in found(sim) if one.id == "refused-requests"]
+
+
+@pytest.mark.parametrize(("verb", "number", "wrong"), [("patch", 60, True), ("get", 60, False), ("patch", 10, False)])
+def test_reconciles_that_fail_since_what_they_write_is_gone(verb: str, number: int, wrong: bool) -> None:
+    text = failing(number, verb, refused=number)
     assert any("is no failure" in one for one in text) == wrong, text
 
 
@@ -461,12 +466,7 @@ def test_reconciles_that_fail_since_what_they_write_is_gone(verb: str, number: i
     ],
 )
 def test_reconciles_that_fail_without_a_refused_request(verb: str, refused: int, number: int, wrong: bool) -> None:
-    sim = settled()
-    values = {edge: float(number) for edge in EDGES[1:]} | {EDGES[0]: 0.0}
-    scrape(sim, "counter", "controller_runtime_reconcile_total", values, controller="clique", result="error")
-    for index in range(refused):
-        sim.request(300 + index, verb=verb, resource="cliques", group="a.io", namespace="t", name="x", code=404)
-    text = [one.text for one in found(sim) if one.id == "refused-requests"]
+    text = failing(number, verb, refused)
     assert any("ended with an error" in one for one in text) == wrong
 
 
