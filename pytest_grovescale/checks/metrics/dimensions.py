@@ -27,6 +27,7 @@ _RANGE = re.compile(
 )
 _OPEN_ENDED = re.compile(r"^[<>≤≥]|^(?:lt|gt|le|ge|under|over|above|below|up_?to)|(?:\+|plus)$", re.IGNORECASE)
 """Of ranges of sizes one has no end; those of ports or cores all have one."""
+_MONTH = re.compile(r"(?:19|20)\d\d-\d\d")
 _FEW_RANGES = 3
 
 _SHORT = 4
@@ -46,7 +47,45 @@ _VERBS = frozenset({"create", "update", "delete", "patch", "get", "list", "watch
 _INDEX = re.compile(r"0x[0-9a-f]+|\d+")
 _STATUS = re.compile(r"[1-5](?:xx|\d\d)", re.IGNORECASE)
 
-_NO_THINGS = frozenset({"direction", "mode", "type", "verb", "method", "operation", "op", "action"} | OF_OUTCOMES)
+_SIDES = frozenset(
+    {
+        "up",
+        "down",
+        "rx",
+        "tx",
+        "in",
+        "out",
+        "read",
+        "write",
+        "reads",
+        "writes",
+        "receive",
+        "transmit",
+        "local",
+        "remote",
+    }
+    | {"cpu", "memory", "io", "data", "metadata"}
+)
+"""Words of what is not added up: two directions, two resources."""
+
+_NO_THINGS = frozenset(
+    {
+        "collector",
+        "module",
+        "component",
+        "subsystem",
+        "plugin",
+        "direction",
+        "mode",
+        "type",
+        "verb",
+        "method",
+        "operation",
+        "op",
+        "action",
+    }
+    | OF_OUTCOMES
+)
 """Labels whose values are words of any name: ``down``, ``receive``."""
 
 _OF_THINGS = frozenset({"setting", "option", "parameter", "param", "config", "config_key", "key"})
@@ -123,7 +162,7 @@ def _instead_of_a_label(families: Sequence[Served]) -> Iterator[Problem]:
 
 def _word_in_name(families: Iterable[Served]) -> Iterator[Problem]:
     """Yield gauges that differ in the word for a state, and counters that differ in that for a verb."""
-    telling = {"gauge": _STATES, "counter": _VERBS}
+    telling = {"gauge": _STATES | {"ready"}, "counter": _VERBS}
     for same in _apart_in_a_word(families, lambda family, _, word: word in telling.get(family.family.type, ())):
         if len(same) >= _FEW_RANGES:
             first = next(iter(same.values()))
@@ -136,7 +175,7 @@ def _values_in_names(families: Sequence[Served]) -> Iterator[Problem]:
     for family in families:
         for label, values in family.own_labels().items() if not family.of_library else ():
             if label.lower() not in _NO_THINGS:
-                by_label.setdefault(label, set()).update(values.keys() - _BOOLEANS - {"up", "down"})
+                by_label.setdefault(label, set()).update(values.keys() - _BOOLEANS - _SIDES)
     known = set().union(*by_label.values())
     for same in _apart_in_a_word(families, lambda _, place, word: bool(place) and word in known):
         for label, listed in sorted(by_label.items()):
@@ -207,7 +246,7 @@ def _by_hand(family: Served, label: str, values: Mapping[str, Series]) -> Iterat
         says = f"its series are {', '.join(list(values)[:3])} by {label}, which cannot be added up or averaged again"
         fix = "make it a histogram; histogram_quantile() computes them over any time"
         yield Problem(family=family.name, rule="derived", says=says, series=example, fix=fix)
-    ranges = [value for value in values if _RANGE.fullmatch(value)]
+    ranges = [value for value in values if _RANGE.fullmatch(value) and not _MONTH.fullmatch(value)]
     open_ended = any(map(_OPEN_ENDED.search, ranges))
     if family.family.type in ("counter", "gauge") and len(ranges) >= _FEW_RANGES and len(ranges) >= len(values) - 1:
         says = f"its label {label} has ranges ({', '.join(ranges[:3])}), which make a histogram without a sum"

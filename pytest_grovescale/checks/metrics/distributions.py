@@ -25,6 +25,9 @@ _SURE = 100
 """Observations."""
 
 _NEARLY_ALL = 0.99
+_FAR_ABOVE = 1000.0
+"""How many times the largest bound the mean of the observations above it may be."""
+
 _OTHER_UNIT = 100.0
 """How many times the largest of nearly all the mean may be: the few largest may have been long ago."""
 
@@ -184,6 +187,16 @@ def _sum_fits(
             example,
             "observe in the unit of the buckets",
         )
+        return
+    (*_, (last, up_to_last), (end, _)) = [(0.0, 0.0), *buckets]
+    above = count - up_to_last
+    if math.isinf(end) and last > 0 and above and total - last * up_to_last > _FAR_ABOVE * last * above:
+        yield (
+            f"its sum is {total:.6g}: the {above:,.0f} observations above {last:g}, its largest bound, are"
+            f" {(total - last * up_to_last) / above:.3g} each or more",
+            example,
+            "observe in the unit of the buckets",
+        )
 
 
 def summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
@@ -216,6 +229,8 @@ def summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
                 yield f"the quantile {one.labels.get('quantile', '')!r} is no number from 0 to 1", written(one), fix
                 continue
             points.append((quantile, samples.get(written(one), math.nan)))
+        if points and min(points, key=lambda point: point[1])[1] < 0 and unit_in(family.name) is not None:
+            yield "a quantile is below zero, and no duration or size is", example, fix
         known = [(quantile, value) for quantile, value in sorted(points) if not math.isnan(value)]
         for (low, below), (high, above) in pairwise(known):
             if above < below:

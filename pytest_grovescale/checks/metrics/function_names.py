@@ -109,7 +109,10 @@ Functions = Mapping[tuple[str, ...], str]
 SPEAKING = frozenset({"function", "func", "fn", "function_name", "func_name", "caller", "callee", "callsite"})
 """Labels whose own name says that they hold functions."""
 
-_OF_OTHERS = frozenset({"statement", "query", "command", "rpc", "api", "procedure", "api_call", "request"})
+_OF_OTHERS = frozenset(
+    {"statement", "query", "command", "rpc", "api", "procedure", "api_call", "request", "grpc_method", "rpc_method"}
+    | {"access_mode"}
+)
 """Labels of what another program is asked for: its commands and calls begin with a verb, too."""
 
 _ASKS = re.compile(r"(?<![^_])(?:requests|rpcs?|queries|commands)(?![^_])")

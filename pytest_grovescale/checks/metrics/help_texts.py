@@ -22,7 +22,7 @@ _LONG = {
     "gib": "gibibytes",
 }
 _UNIT = re.compile(
-    r"(?:\bin |\bunit: ?|[(\[]|^(?=[a-z]{4})(?:the )?(?:total )?(?:number of )?)"
+    r"(?:\bin |, |\bunit: ?|[(\[]|^(?=[a-z]{4})(?:the )?(?:total )?(?:number of )?)"
     r"((?:milli|micro|nano)?seconds|minutes|hours|days|(?:kilo|mega|giga|kibi|mebi|gibi)?bytes"
     r"|percent(?:age)?|[mun]s|µs|[KMG]i?B|[kMG]bps)(?=[\s.,;)\]]|$)",
     re.IGNORECASE,

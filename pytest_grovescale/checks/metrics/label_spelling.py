@@ -16,17 +16,20 @@ OF_OUTCOMES = frozenset(
 )
 """Labels that say what happened or who did it: there is always an answer."""
 
-_PRINTED = re.compile(r"<nil>|<no value>|<none>|null|undefined|NaN|\[object Object\]|%!\w\(.*", re.DOTALL)
+_PRINTED = re.compile(r"<?nil>?|<no value>|<none>|null|undefined|NaN|\[object Object\]|%!\w\(.*", re.DOTALL)
 """What programs print where they have no value, or the wrong one."""
 
 _OF_A_LANGUAGE = re.compile(
     r"""[A-Z][a-z]\w*\.[A-Z][A-Z0-9_]+|[A-Z][a-z]\w*::\w+|<[A-Z]\w*\.\w+: .*>|<(?:class|enum|function|object) .*>"""
     r"""|b(?:'.*'|".*")|(?:Some|Ok|Err|Optional|Just)[(\[].*[)\]]|Optional\.empty|Symbol\(.*\)"""
-    r"""|[A-Z][A-Za-z]+\(-?\d+\)""",
+    r"""|\*[a-z]\w*\.[A-Za-z]\w+|[A-Z][A-Za-z]+\(-?\d+\)|\[[\w.-]+(?: [\w.-]+)+\]|[\w./-]+, Kind=\w+""",
     re.DOTALL,
 )
-"""How a language prints a member of an enumeration (without a name: ``Phase(3)``), a class, bytes or what may be
-nothing."""
+"""How a language prints a member of an enumeration (without a name: ``Phase(3)``), a class, bytes, a list, a kind with
+its API group, or what may be nothing."""
+
+_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$\(\w+\)|\{\{.*?\}\}|%[A-Z][A-Z_]+%|.*\bREPLACE_?ME\b.*", re.DOTALL)
+_MARKUP = re.compile(r"<([a-z]\w*)(?: [^>]*)?>.*</\1>", re.DOTALL)
 
 _ESCAPED = re.compile(
     r"&(?:amp|lt|gt|quot|apos|nbsp|#\d+|#x[0-9a-f]+);|%(?:2[0-9a-f]|3[a-f]|5[bd]|7[bd])|\\u[0-9a-f]{4}", re.I
@@ -46,16 +49,28 @@ _NUMBERED = re.compile(
 
 _BOOLEANS = ({"true", "false"}, {"0", "1"}, {"yes", "no"}, {"on", "off"})
 _SYNONYMS = (
-    frozenset({"success", "successful", "succeeded", "succeed"}),
+    frozenset({"success", "successful", "succeeded", "succeed", "ok", "okay"}),
     frozenset({"fail", "failed", "failure"}),
     frozenset({"canceled", "cancelled"}),
     frozenset({"timeout", "timedout", "timed_out"}),
+    frozenset({"error", "errored", "errors"}),
+    frozenset({"skip", "skipped"}),
+    frozenset({"reject", "rejected"}),
+    frozenset({"done", "completed", "complete", "finished"}),
+    frozenset({"in_progress", "inprogress", "in progress", "ongoing"}),
+    frozenset({"none", "n/a", "not applicable"}),
 )
 """Words for one outcome; what an error is beside a failure is the program's own."""
 _CLASS, _CODE = re.compile(r"[1-5]xx", re.IGNORECASE), re.compile(r"[1-5]\d\d")
 """Of an answer of HTTP."""
+_OF_GRPC = re.compile(
+    r"OK|Canceled|InvalidArgument|DeadlineExceeded|NotFound|AlreadyExists|PermissionDenied|ResourceExhausted"
+    r"|FailedPrecondition|Aborted|OutOfRange|Unimplemented|Internal|Unavailable|DataLoss|Unauthenticated"
+)
+"""https://grpc.io/docs/guides/status-codes/."""
 _OF_KINDS = OF_OUTCOMES | {"resource", "object"}
 """Labels whose values are words for kinds of things: what a path has may well be ``api`` and ``apis``."""
+_OF_DEEDS = _OF_KINDS | {"event", "event_type", "action", "verb", "op", "method", "step"}
 _PROTOCOLS = frozenset({"http", "ftp", "ldap", "amqp", "mqtt", "redis", "grpc", "smtp", "imap", "pop"})
 """Words that an ``s`` makes another word."""
 _LONG_WORD = re.compile(r"[a-z]{7,}")
@@ -76,15 +91,17 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
     """Yield what is wrong with a label, a value that shows it, and the fix."""
     known: dict[str, str] = {}
     for value in values:
-        other = known.setdefault(_SEPARATORS.sub("", value).casefold(), value)
+        other = known.setdefault(_SEPARATORS.sub("", value.rstrip(".!;,")).casefold() or value, value)
         if (wrong := _wrong(value)) is not None:
             yield f"{label} has the value {value[:40]!r}, {wrong[0]}", value, wrong[1]
             return
         if other != value:
-            says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or hyphens only"
+            says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or punctuation only"
             yield says, value, "write each value one way"
             return
     yield from _misspelt(label, known)
+    if "None" in values and len(values) > 2 and all(value.islower() for value in values if value != "None"):
+        yield f"{label} has the value 'None', printed where there was none", "None", 'write "none", or what it is'
     lists = [value for value in values if _LISTED.fullmatch(value)]
     parts = Counter(part.strip() for value in lists for part in value.split(","))
     if len(lists) >= _MANY_LISTS and any(number > 1 or part in known for part, number in parts.items()):
@@ -100,8 +117,12 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
     if _NUMBERED.fullmatch(label) and len(values) > 1 and all(re.fullmatch(r"\d\d?", value) for value in values):
         says = f"the values of {label} are numbers that stand for words ({', '.join(sorted(values)[:3])})"
         yield says, values[0], "write the words"
-    for words in _SYNONYMS:
-        several = sorted(words & known.keys())
+    numbers, words = (sorted(filter(test, values)) for test in (re.compile(r"1?\d").fullmatch, _OF_GRPC.fullmatch))
+    if numbers and words:
+        says = f"{label} has the code {numbers[0]} of gRPC and the name {words[0]}, so that a query has to know of both"
+        yield says, numbers[0], "write the names"
+    for synonyms in _SYNONYMS:
+        several = sorted(synonyms & known.keys())
         if len(several) > 1:
             says = f"{label} has the values {' and '.join(several[:2])}, which mean the same"
             yield says, known[several[0]], "write each value one way"
@@ -115,9 +136,22 @@ def _misspelt(label: str, known: Mapping[str, str]) -> Iterator[tuple[str, str, 
     """Yield a value that is another one in the plural, or lacks one of two equal letters, or has two exchanged."""
     for word, value in known.items() if label.lower() in _OF_KINDS else ():
         one = word[:-1]
+        kind = word.partition(".")[0]
+        # Quotas have ``services`` and ``services.loadbalancers``.
+        names = (kind, kind.removesuffix("s")) if word.count(".") > 1 else (kind.removesuffix("s"),)
+        same = next((other for other in names if other not in (word, value) and other in known), None)
+        if same is not None and "." in value and not any(map(str.isdigit, value)):
+            says = f"{label} has the values {known[same]!r} and {value!r}, one with its API group"
+            yield says, value, "write each value one way"
+            return
         if word.endswith("s") and len(one) > 2 and one in known and one not in _PROTOCOLS and one.isalpha():
             says = f"{label} has the values {known[one]!r} and {value!r}, one in the plural"
             yield says, value, "write each value one way"
+            return
+    for word, value in known.items() if label.lower() in _OF_DEEDS else ():
+        if (done := next((f"{word}{end}" for end in ("d", "ed") if f"{word}{end}" in known), None)) is not None:
+            says = f"{label} has the values {value!r} and {known[done]!r}, one verb in two tenses"
+            yield says, known[done], "write each value one way"
             return
     words = [word for word, value in known.items() if _LONG_WORD.fullmatch(value)]
     for one, other in combinations(words[:_MOST_COMPARED], 2):
@@ -144,6 +178,12 @@ def _wrong(value: str) -> tuple[str, str] | None:
         return "with blanks at its ends", "take them away"
     if _PRINTED.fullmatch(value):
         return "printed where there was none", 'write "none", or what it is'
+    if _PLACEHOLDER.fullmatch(value):
+        return "a placeholder that was not filled in", "fill it in before it is used as a value"
+    if not value.isascii() and not any(map(str.isalnum, value)):
+        return "a sign that is hard to type into a query", "write the word for it"
+    if _MARKUP.fullmatch(value):
+        return "with markup around it", "write the text alone"
     if _OF_A_LANGUAGE.fullmatch(value):
         return "as its language prints it", "write the word for it, which stays when the code changes"
     if _STATUS_LINE.fullmatch(value):

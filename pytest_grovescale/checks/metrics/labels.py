@@ -19,9 +19,9 @@ from . import label_spelling
 from .families import RESERVED, Problem, Served, served, written
 from .label_spelling import OF_OUTCOMES
 from .series import none_served
-from .shapes import OF_INFOS, is_identifier, objects_in_paths, owned, peers_of, ports_of, shape_of
+from .shapes import NUMBERED, OF_INFOS, are_spread, is_amount, is_identifier, objects_in_paths, shape_of, shape_under
 from .target import TargetCheck, ValuesOf, check_selectors, unread, values_of
-from .units import ABBREVIATIONS, unit_in
+from .units import ABBREVIATIONS, Unit, unit_in
 
 UNBOUNDED = (
     *("namespace", "ns", "pod", "pod_name", "name", "object", "object_name", "resource_name", "key"),
@@ -49,7 +49,7 @@ _OF_KINDS = frozenset({"message", "msg"})
 _IDENTIFIES = re.compile(
     r"(?:.*_)?(?:user|customer|account|order|job|task|session|request|transaction|trace|span|correlation|run|build"
     r"|message|event|project|instance|connection|execution|invocation|workflow|client|consumer|producer|member|thread"
-    r"|goroutine|process|object|resource|pod|volume|tenant|subscription|batch)_?id",
+    r"|goroutine|process|object|resource|pod|volume|tenant|subscription|batch)_?id|(?:.*_)?[pt]id",
     re.IGNORECASE,
 )
 """Labels that identify what comes and goes, unless their values are words."""
@@ -62,7 +62,8 @@ _OF_SOMEONE = re.compile(
 _OF_KIND = re.compile(
     r"(?:.*_)?(?:cluster|database|db|topic|bucket|site|website|app|application|workload|deployment|statefulset|daemonset"
     r"|replicaset|cronjob|node|machine|volume|pvc|persistentvolumeclaim|tenant|customer|project|broker|release"
-    r"|repository|backup|snapshot|gateway|certificate|issuer|claim)(?:_?name)?",
+    r"|repository|backup|snapshot|gateway|certificate|issuer|claim|secret|config_?map|ingress"
+    r"|table|keyspace|stream|consumer_?group)(?:_?name)?",
     re.IGNORECASE,
 )
 """Labels named after a kind of things that a program looks after: they are as many as a user makes."""
@@ -76,7 +77,6 @@ _OF_NOW = frozenset(
 _MOST_WORDS = 10
 """Values of such a label; more are no longer few."""
 
-_OF_PEERS = re.compile(r"(?:.*_)?(?:peer|client|remote|source|src|caller|local)_?port", re.IGNORECASE)
 _OF_ROUTES = frozenset({"handler", "route", "endpoint"})
 _DIGITS = re.compile(r"\d+")
 _NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
@@ -102,28 +102,16 @@ MANY = 100
 """A label with more different values is reported, after
 https://prometheus.io/docs/practices/instrumentation/#do-not-overuse-labels."""
 
-_AMOUNTS = frozenset(
-    {"replicas", "count", "value", "duration", "seconds", "bytes", "latency", "progress", "percent", "age", "attempt"}
-    | {"attempts", "retry", "retries", "generation", "observed_generation", "revision", "line", "size"}
+_OF_HARDWARE = re.compile(
+    r"(?:.*_)?(?:device|disk|interface|iface|nic|cpu|core|chip|sensor|numa_node|gpu|fan|lane|port)", re.IGNORECASE
 )
-"""Labels that hold what the value of a series is for: an amount that changes."""
-_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?) ?(?:[KMGTP]i?B?|kB|B|%|m|[mµn]?s)?")
-_OF_CLASSES = re.compile(r"class|tier|plan|flavou?r|preset|range|bucket", re.IGNORECASE)
-_BYTES = re.compile(r"\d+(?:\.\d+)?(?:[KMGTP]i|[KMGT]i?B)")
-_CHANGES = re.compile(
-    r"(?:^|_)(?:generation|revision|attempts?|retry|retries|replicas|(?:attempt|retry)_(?:number|no|count|index)"
-    r"|(?:raft|leader|election)_?(?:term|epoch)|epoch|offset|lsn|sequence(?:_number)?|seq|iteration"
-    r"|free|used|usage|utili[sz]ation|remaining|elapsed|lag|progress)$"
+"""Labels of parts of a machine, which has as many as it has: ``sda1``, ``eth0``."""
+_OF_NUMBERS = re.compile(
+    r"code|status|port|level|priority|shard|partition|cpu|core|device|disk|slot|channel|version|year|queue|db|vlan|signal"
+    r"|errno|size|node|zone|type|class|bits|length|protocol",
+    re.IGNORECASE,
 )
-"""The end of the names of labels that number what happens to one object, or say how much there is now."""
-_OF_SEVERAL = re.compile(
-    r"(?!.*(?:status|class|address|process|access|ports|ids|codes|bits|bytes)$)[a-z_]*[a-z]{2}s", re.IGNORECASE
-)
-_MANY_AMOUNTS = 5
-"""Different numbers under a label that is called after several things."""
-
-_FEW_CHANGES = 2
-"""A single number up to this one may be of a fixed list, as of generations of hardware."""
+"""Labels of what is numbered once for all."""
 
 _UNITS = ("unit", "units", "uom")
 _OTHER_UNITS = frozenset({"core", "cores", "millicore", "millicores", "integer", "count", "%"})
@@ -297,6 +285,20 @@ def _units(family: Served, label: str, values: Mapping[str, Series]) -> Iterator
         says = f"its series are in {len(units)} units, {', '.join(sorted(units)[:3])}, which no query can add up"
         fix = "make a family for each unit, with the unit at the end of its name"
         yield Problem(family=family.name, rule="unit", says=says, series=written(values[units[0]]), fix=fix)
+        return
+    ends = {unit.base if (unit := _unit_at_end(value)) is not None else "" for value in values}
+    if len(ends) > 1 and family.family.type in ("gauge", "counter") and unit_in(family.name) is None:
+        says = (
+            f"its values of {label} name different units, as {', '.join(sorted(units)[:3])}, which no query can add up"
+        )
+        fix = "make a family for each, with its unit at the end of its name"
+        yield Problem(family=family.name, rule="unit", says=says, series=written(values[units[0]]), fix=fix)
+
+
+def _unit_at_end(value: str) -> Unit | None:
+    """Return the unit of a value of several words: ``used_bytes``; None where it has none."""
+    before, _, word = value.rpartition("_")
+    return unit_in(word) if before else None
 
 
 def _is_unit(word: str) -> bool:
@@ -328,14 +330,16 @@ def _of_label(
     identifies = len(values) > 1 and (numbers or _IDENTIFIES.fullmatch(label) is not None)
     named = label.startswith(COPIED) or label.lower() in forbidden or identifies
     fact = _describes_process(family) and label.lower() not in _OF_NOW
-    shape = None if fact or _routes(label, values) else shape_of(values)
+    info = family.name.endswith("_info")
+    several = not info and len(values) > 1
+    shape = None if fact or _routes(label, values) else shape_of(values, info=info)
+    if shape is not None and shape[0] == NUMBERED and _OF_HARDWARE.fullmatch(label):
+        shape = None
     if shape is None:
         shape = objects_in_paths(values)
-    if shape is None and _OF_PEERS.fullmatch(label):
-        shape = ports_of(values)
-    if shape is None and not family.name.endswith("_info"):
-        shape = peers_of(label, values) or owned(values)
-    if shape is not None and shape[0] in OF_INFOS and family.name.endswith("_info"):
+    if shape is None:
+        shape = shape_under(label, values, info=info)
+    if shape is not None and shape[0] in OF_INFOS and info:
         shape = None  # what versions belong into
     of_anything = label.lower() in _OF_ANYTHING or (identifies and label.lower() not in forbidden)
     certain = not of_anything or len(values) > _MOST_WORDS or any(map(is_identifier, values))
@@ -346,7 +350,7 @@ def _of_label(
         looks, value = shape
         says = f"a value of {label} is {looks}: there is no end to them ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=written(values[value]), fix=fix)
-    elif not fact and _is_amount(label, values):
+    elif not fact and is_amount(label, values):
         says = f"{label} is an amount, which belongs into the value of a series ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix)
     elif len(values) > many:
@@ -356,9 +360,12 @@ def _of_label(
     elif not fact and len(values) >= _MOST_WORDS and _OF_KIND.fullmatch(label) and _differ(values):
         says = f"the values of {label} are the names of things, one for each ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
-    elif named and not certain and not _listed(family, label, values):
+    elif ((named and not certain) or (several and _OF_KIND.fullmatch(label))) and not _listed(family, label, values):
         says = f"a label named {label} often takes any number of values ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix, hint=True)
+    elif not fact and not _OF_NUMBERS.search(label) and are_spread(values):
+        says = f"the values of {label} are numbers, as {next(iter(values))}: what counts on has no end ({seen})"
+        yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix, hint=True)
 
 
 def _same(family: Served) -> Iterator[Problem]:
@@ -385,24 +392,6 @@ def _same(family: Served) -> Iterator[Problem]:
 def _differ(values: Collection[str]) -> bool:
     """Return whether most values differ in more than a number, by which parts of a fixed list differ, as ``db0``."""
     return 2 * len({_DIGITS.sub("", value) for value in values}) > len(values)
-
-
-def _is_amount(label: str, values: Collection[str]) -> bool:
-    """Return whether the values of a label are amounts, by its name and by what they are."""
-    if label.lower() in ("value", "val"):
-        return True
-    amounts = [_AMOUNT.fullmatch(value) for value in values]
-    if not all(amounts):
-        return False
-    if _OF_SEVERAL.fullmatch(label) and len(values) >= _MANY_AMOUNTS and all(map(str.isdecimal, values)):
-        numbers = sorted(map(int, values))
-        return numbers[-1] - numbers[0] >= len(numbers)
-    if len(values) > 1 and all(map(_BYTES.fullmatch, values)) and not _OF_CLASSES.search(label):
-        return True
-    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label).lower()
-    if _CHANGES.search(name):
-        return len(values) > 1 or any(float(amount[1]) > _FEW_CHANGES for amount in amounts if amount)
-    return len(values) > 1 and name in _AMOUNTS
 
 
 def _listed(family: Served, label: str, values: Collection[str]) -> bool:

@@ -25,6 +25,8 @@ from .values import timestamps
 _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
 """Last words of a name that promise a duration."""
 
+_EACH_TIME = re.compile(r"(?:\b(?:per|an?|each|every) |/)(?:s|sec(?:ond)?|min(?:ute)?|hour|day)\b", re.IGNORECASE)
+_SPLIT_BY = re.compile(r"_by_([a-z]+)(?=_total$|$)")
 _DERIVED = re.compile(
     r"_per_(?:second|minute|hour|sec|min)$|_(?:qps|rps|tps)$|_(?:requests?|errors?|success|failures?)_rate$|_(?:avg|average|mean|median|p\d{2,3}|percentile)(?=_|$)"
 )
@@ -32,7 +34,7 @@ _DERIVED = re.compile(
 
 _SETTING = re.compile(
     r"(?<![^_])(?:throttle|throttling|limit|max|maximum|quota|budget|allowed|target|configured"
-    r"|speed|bandwidth|capacity|link|nominal)(?![^_])"
+    r"|speed|bandwidth|capacity|link|nominal|rate(?=_(?:bytes|bits)_))(?![^_])"
 )
 """Words of a rate that someone set or that a device has, and that no query computes."""
 
@@ -233,6 +235,9 @@ def _derived(family: Served) -> Iterator[Problem]:
         word = match[0].strip("_").replace("_", " ")
         fix = "expose a counter or a histogram; rate() and histogram_quantile() compute it over any time"
         yield _problem(family, "derived", f"its name says {word}, which cannot be added up or averaged again", fix)
+    elif family.name.endswith("_rate") and _EACH_TIME.search(family.family.help):
+        fix = "expose a counter; rate() computes it over any time"
+        yield _problem(family, "derived", "its help text says how often of late, which rate() says of any time", fix)
     elif _AGE.search(family.name):
         fix = "expose the time when it happened as …_timestamp_seconds, and subtract it from time() in the query"
         yield _problem(family, "derived", "it ages by itself: it stands still where its program does", fix)
@@ -289,8 +294,14 @@ def _same_help(families: Sequence[Served]) -> Iterator[Problem]:
 
 
 def _label_in_name(family: Served) -> Iterator[Problem]:
+    promised = _SPLIT_BY.search(family.name)
+    if promised is not None and not family.labels() and family.series:
+        says = f"its name says by {promised[1]}, and it has no label"
+        fix = f"give it the label {promised[1]}, or name it {family.name.replace(promised[0], '', 1)}"
+        yield _problem(family, "label-in-name", says, fix)
     for label, values in family.own_labels().items():
-        if _has_word(family.name, f"by_{label}") or _has_word(family.name, f"per_{label}"):
+        per = family.family.type != "gauge" and _has_word(family.name, f"per_{label}")  # of a gauge it is a ratio
+        if per or _has_word(family.name, f"by_{label}"):
             name = _without_labels(family.name, family.own_labels())
             yield Problem(
                 family=family.name,

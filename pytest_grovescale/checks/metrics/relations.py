@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...exposition.families import MetricType, Series
+from ...exposition.families import MetricType, Series, text
 from .families import Problem, Served, written
 from .units import unit_in
 
@@ -171,6 +171,7 @@ def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Pr
     yield from _parts_of_another(families, samples)
     yield from _counted_twice(families, samples)
     yield from _named_twice(families, samples)
+    yield from _observed_twice(families, samples)
     yield from _slices(families, samples)
     yield from _either(families)
 
@@ -419,11 +420,29 @@ def _named_twice(families: Iterable[Served], samples: Mapping[str, float]) -> It
         elif other is not family and labels == sorted(other.labels()):
             values = _sums(family, labels, samples)
             if any(values.values()) and values == _sums(other, labels, samples):
+                # What is there of the current kind is all there is in most moments.
+                hint = ("current" in _stem(family.name)) != ("current" in _stem(other.name))
                 says = f"it says what {other.name} says, of which it has the values"
                 fix = "keep one of the two"
-                yield Problem(
-                    family=family.name, rule="duplicate", says=says, series=written(family.series[0]), fix=fix
-                )
+                one = written(family.series[0])
+                yield Problem(family=family.name, rule="duplicate", says=says, series=one, fix=fix, hint=hint)
+
+
+def _observed_twice(families: Iterable[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield histograms and summaries that have the sums and the counts of another one: all, and a sum not whole."""
+    known: dict[frozenset[tuple[str, str, float]], Served] = {}
+    for family in families:
+        if family.family.type not in ("histogram", "summary"):
+            continue
+        ends = {
+            (one.name.removeprefix(family.name), text("", one.labels), samples.get(written(one), math.nan))
+            for one in family.series
+            if one.name in (f"{family.name}_sum", f"{family.name}_count")
+        }
+        other = known.setdefault(frozenset(ends), family)
+        if other is not family and any(end == "_sum" and value % 1 > 0 for end, _, value in ends):
+            says = f"it has the sums and the counts of {other.name}"
+            yield Problem(family=family.name, rule="duplicate", says=says, fix="keep one of the two")
 
 
 def _slices(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:

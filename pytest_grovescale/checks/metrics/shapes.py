@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 
+_DAY = "(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*"
+
 _SHAPES = {
     "a UUID": re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
     "a pod's name": re.compile(r"(?:[^\s@]+@)?[a-z0-9.-]+-[bcdf-hj-np-tv-z2-9]{8,10}-[bcdf-hj-np-tv-z2-9]{5}"),
@@ -19,7 +22,10 @@ _SHAPES = {
         r"|\d{4}-W\d\d(?:-\d)?"
         r"|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? .*\d\d:\d\d:\d\d.*|1[5-9]\d{8}(?:\d{3}|\d{6}|\d{9})?"
     ),
-    "a date": re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}"),
+    "a date": re.compile(
+        r"(?:0?[1-9]|[12]\d|3[01])[./](?:0?[1-9]|[12]\d|3[01])[./](?:19|20)\d\d"
+        rf"|(?:{_DAY},? )?{_MONTH} \d{{1,2}}(?:,? \d{{4}})?|(?:{_DAY},? )?\d{{1,2}}[ -]{_MONTH}(?:[ -]\d{{4}})?"
+    ),
     "a duration": re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+\.\d{3,}(?:s|ms|µs|us)"),
     "a name with a time": re.compile(
         r"(?!v?\d)[^\s:]*[-_.](?:19|20)\d\d-?(?:0[1-9]|1[0-2])-?(?:0[1-9]|[12]\d|3[01])[-_.t]?"
@@ -33,7 +39,7 @@ _SHAPES = {
     "an image's digest": re.compile(r"\S+@sha256:[0-9a-f]{8,}"),
     "a serial number or a fingerprint": re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){7,}", re.IGNORECASE),
     "an address": re.compile(
-        r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?"
+        r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|\d{1,3}(?:-\d{1,3}){3}\.[a-z].*"
         r"|\[?(?=.*[0-9a-f]:)(?=(?:.*:){2})[0-9a-f:]{3,45}\]?(?:%\w+)?(?::\d+)?",
         re.IGNORECASE,
     ),
@@ -52,14 +58,18 @@ _SHAPES = {
     "a sentence": re.compile(r"(?=.{40})\S+(?:\s+\S+){5,}", re.DOTALL),
     "a message about one object": re.compile(r'(?=.{20})(?>.*?\S\s).*["\'][a-z0-9][\w./-]+["\'].*', re.DOTALL),
     "a message with an address": re.compile(r"(?=.{20}).*\s\d{1,3}(?:\.\d{1,3}){3}:\d+.*", re.DOTALL),
-    "an error with its message": re.compile(r"[A-Z]\w*(?:Error|Exception): .+", re.DOTALL),
+    "an error with its message": re.compile(r"(?:[\w$]+\.)*[A-Z]\w*(?:Error|Exception): .+", re.DOTALL),
+    "a release of Helm": re.compile(r"sh\.helm\.release\.v1\..+\.v\d+"),
     "a client's version": re.compile(r"\S+/v?\d+\.\d+\S* \(.*\).*"),
     "a database's query": re.compile(
         r"(?:SELECT|INSERT|UPDATE|DELETE)\s.+|[a-z_]+[ (].*\[\d+[smhdw]\].*", re.DOTALL | re.IGNORECASE
     ),
     "a place": re.compile(r"-?\d{1,3}\.\d{3,}, ?-?\d{1,3}\.\d{3,}"),
     "an object of Java": re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*@[0-9a-f]{5,8}|[\w.$]+\$\$Lambda.*", re.DOTALL),
-    "a document": re.compile(r"[{\[].*[:,].*[}\]]|&?\{.*\}|map\[.*\]", re.DOTALL),
+    "an object's kind and name": re.compile(r"[A-Z][a-z][A-Za-z]+/(?:[a-z0-9][a-z0-9.-]*/)?[a-z][a-z0-9.-]*"),
+    "a connection's string": re.compile(r"(?:jdbc:)?(?!https?:)[a-z][a-z0-9+]*://\S+@\S+|jdbc:\S+"),
+    "an identity of SPIFFE": re.compile(r"spiffe://\S+"),
+    "a document": re.compile(r"-----BEGIN .*|[{\[].*[:,].*[}\]]|&?\{.*\}|map\[.*\]", re.DOTALL),
     "a text of several lines": re.compile(r".*\n.*", re.DOTALL),
     "a text of more than 200 characters": re.compile(r".{200,}", re.DOTALL),
     "an ARN": re.compile(r"arn:[\w-]+:\S+:\S+"),
@@ -85,6 +95,7 @@ _SERVER = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-
 
 BUILD = "a build's version"
 IMAGE = "an image of one build"
+NUMBERED = "one of many that differ in a number"
 OF_INFOS = (BUILD, IMAGE)
 """What families ``…_info`` are for."""
 
@@ -109,23 +120,31 @@ _MANY_SHAPES = {
     IMAGE: (2, re.compile(r"\S+/\S+:\S*[-.+](?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}", re.I)),
     "a message with a number in it": (2, re.compile(r"(?=.*\d)[a-z]\S*(?:\s+\S+){3,}", re.IGNORECASE)),
     "a schedule": (2, re.compile(r"(?:[\d*/,-]+ ){4}[\d*/,A-Za-z-]+")),
+    "a month": (2, re.compile(r"(?:19|20)\d\d[-/](?:0[1-9]|1[0-2])")),
     "a name with a month": (2, re.compile(r"[a-z].*[-_.](?:19|20)\d\d[-_]?(?:0[1-9]|1[0-2])", re.IGNORECASE)),
     "a random part": (3, re.compile(rf"{_PART}(?=[0-9a-z]{{8,}}$){_MIXED}", re.IGNORECASE)),
     "a long random part": (2, re.compile(rf"{_PART}(?=[0-9a-z]{{12,}}$){_MIXED}", re.IGNORECASE)),
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
-    "a duration": (3, re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)")),
+    "a duration": (
+        3,
+        re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)|(?:\d+h)?\d+m\d?[1-46-9]s"),
+    ),
+    "a Service's address": (3, re.compile(r"[a-z0-9-]+\.[a-z0-9-]+\.svc(?:[.:]\S*)?")),
     "a network": (5, re.compile(r"\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}|(?=.*:)[0-9a-f:]{3,40}/\d{1,3}", re.IGNORECASE)),
     "a selector of labels": (2, re.compile(rf"{_TERM}(?:, ?{_TERM})*")),
     # What someone chose is mostly a multiple of five seconds.
     "a duration to the second": (2, re.compile(r"(?:\d+h)?\d+m\d?[1-46-9]s")),
     # Of a scale of factors a few have as many: 1, 1.125, 1.0625.
     "a number with many digits": (1, re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE)),
+    "a number with leading zeros": (2, re.compile(r"(?=0.*[1-9])\d{6,}")),
     "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),
     "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
     "a number with a fraction": (10, re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.IGNORECASE)),
 }
 """What one value may look like by coincidence or as a setting: only so many that do are unbounded.
 Ports end at 65535."""
+
+_OF_FACTS = ("a sentence", "a message with a number in it")
 
 _NUMBERS = re.compile(r"\d+")
 _NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}|[a-z][-_]).*\d.*", re.IGNORECASE)
@@ -141,7 +160,8 @@ _FIXED = re.compile(
 on are those of who connects (ip_local_port_range)."""
 
 _OF_THREADS = re.compile(
-    r"pool-\d+-thread-\d+|(?:goroutine|thread|coroutine|fiber|task|pid|process|worker|conn(?:ection)?)\W?\d{3,}",
+    r"pool-\d+-thread-\d+|(?:goroutine|thread|coroutine|fiber|task|pid|process|worker|conn(?:ection)?)\W?\d{3,}"
+    r"|(?:goroutine|coroutine|fiber|pid|conn(?:ection)?|session|request|attempt)\W?\d+",
     re.IGNORECASE,
 )
 """What a language numbers as it makes it, and never the same again."""
@@ -160,8 +180,22 @@ _IDENTIFIER = re.compile(r"\d+|.*[-_./:]\d+|.*\d{2}.*|[a-z0-9][\w.-]*/[a-z0-9][\
 _PORT = re.compile(r"(?<=[a-z]):\d{2,5}(?=/|$)")
 
 
-def ports_of(values: Iterable[str]) -> tuple[str, str] | None:
+_OF_PEERS = re.compile(r"(?:.*_)?(?:peer|client|remote|source|src|caller|local)_?port", re.IGNORECASE)
+
+
+def shape_under(label: str, values: Collection[str], *, info: bool) -> tuple[str, str] | None:
+    """Return what values look like under a label that says what they are of, and one of them; None where bounded.
+
+    ``info``: whether they are facts of an info, which has any.
+    """
+    kinds = (_ports, _peers, _owned, _hashes, _messages)[: 1 if info else None]
+    return next((found for of in kinds if (found := of(label, values)) is not None), None)
+
+
+def _ports(label: str, values: Iterable[str]) -> tuple[str, str] | None:
     """Return that values are ports of those who connect, and one of them; None where they are not."""
+    if not _OF_PEERS.fullmatch(label):
+        return None
     passing = [value for value in values if value.isdecimal() and _PASSING[0] <= int(value) <= _PASSING[1]]
     return ("a port of who connects", passing[0]) if len(passing) > 1 else None
 
@@ -178,7 +212,7 @@ _MANY_CARDS = 4
 """A machine's own are fewer, or facts of an info."""
 
 
-def peers_of(label: str, values: Collection[str]) -> tuple[str, str] | None:
+def _peers(label: str, values: Collection[str]) -> tuple[str, str] | None:
     """Return that many values are hosts or network cards of others, and one of them; None where they are not."""
     hosts = [value for value in values if _HOST.fullmatch(value)] if _OF_HOSTS.fullmatch(label) else []
     if len(hosts) >= _MANY_HOSTS and 2 * len(hosts) >= len(values):
@@ -191,17 +225,60 @@ _OWNED = re.compile(
     r"(?!(?:application|audio|font|image|multipart|text|video)/)([\w.-]+)/(?!v\d)[\w.-]+", re.IGNORECASE
 )
 _MANY_OWNED = 10
+_OF_OBJECTS = re.compile(
+    r"(?:.*_)?(?:owner|parent|target|obj(?:ect)?|ref(?:erence)?|subject|workload|instance|source|destination"
+    r"|namespaced_?name|claim|app|tenant|item|key)",
+    re.IGNORECASE,
+)
+_SOME_OWNED = 3
 
 
-def owned(values: Collection[str]) -> tuple[str, str] | None:
-    """Return that many values are names with their owners, most of another one, and one of them; None if not."""
+def _owned(label: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return that many values are names with their owners, most of another one, and one of them; None if not.
+
+    Under a label that means objects a few are enough: not a kind in the plural with its API group.
+    """
     matches = [match for value in values if (match := _OWNED.fullmatch(value))]
-    if len(matches) < max(_MANY_OWNED, len(values) / 2) or 3 * len({match[1] for match in matches}) < 2 * len(matches):
+    objects = _OF_OBJECTS.fullmatch(label) is not None and not all(value.endswith("s") for value in values)
+    enough = max(_SOME_OWNED if objects else _MANY_OWNED, len(values) / 2)
+    if len(matches) < enough or 3 * len({match[1] for match in matches}) < 2 * len(matches):
         return None
     return "a name with its owner", matches[0][0]
 
 
 _NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")
+
+
+_OF_HASHES = re.compile(
+    r"(?:.*_)?(?:hash|sha\d*|digest|checksum|etag|fingerprint|thumbprint|nonce|cursor)", re.IGNORECASE
+)
+_HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{5,}", re.IGNORECASE)
+
+
+def _hashes(label: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return that values under such a label are hashes, however short, and one of them; None where they are not."""
+    hashes = [value for value in values if _HASH.fullmatch(value)] if _OF_HASHES.fullmatch(label) else []
+    return ("a hash", hashes[0]) if len(hashes) > 1 else None
+
+
+_OF_MESSAGES = re.compile(
+    r"(?:.*_)?(?:reason|cause|error|err|message|msg|result|outcome|failure|detail|details|description|why)",
+    re.IGNORECASE,
+)
+_MESSAGE = re.compile(r"\S*[a-z]\S*(?: \S+)+", re.IGNORECASE)
+_MANY_MESSAGES = 5
+_OF_WORDS = re.compile(r"\S+(?: \S+){3,}")
+
+
+def _messages(label: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return that values under a label of errors are texts for people, and one of them; None where they are not.
+
+    A few of two words may be a fixed list.
+    """
+    texts = [value for value in values if _MESSAGE.fullmatch(value)] if _OF_MESSAGES.fullmatch(label) else []
+    if len(texts) >= _MANY_MESSAGES or (len(texts) > 1 and any(map(_OF_WORDS.fullmatch, texts))):
+        return "a message", max(texts, key=len)
+    return None
 
 
 def objects_in_paths(values: Iterable[str]) -> tuple[str, str] | None:
@@ -224,16 +301,19 @@ def is_identifier(value: str) -> bool:
     return _IDENTIFIER.fullmatch(_PORT.sub("", value)) is not None and not _FIXED.fullmatch(value)
 
 
-def shape_of(values: Iterable[str]) -> tuple[str, str] | None:
-    """Return what a value looks like, and that value; None where none looks unbounded."""
+def shape_of(values: Iterable[str], *, info: bool = False) -> tuple[str, str] | None:
+    """Return what a value looks like, and that value; None where none looks unbounded.
+
+    ``info``: whether they are facts of an info, which may well be sentences: a processor's model, a weakness of it.
+    """
     values = [value for value in values if value and not _FIXED.fullmatch(value)]
     for looks, (least, pattern) in _MANY_SHAPES.items():
         alike = [value for value in values if pattern.fullmatch(value)]
-        if len(alike) >= least and 2 * len(alike) >= len(values):
+        if len(alike) >= least and 2 * len(alike) >= len(values) and not (info and looks in _OF_FACTS):
             return looks, alike[0]
     for value in values:
         for looks, pattern in _SHAPES.items():
-            if pattern.fullmatch(value) and not _SERVER.fullmatch(value):
+            if pattern.fullmatch(value) and not _SERVER.fullmatch(value) and not (info and looks in _OF_FACTS):
                 return looks, value
     return _numbered(values)
 
@@ -249,5 +329,70 @@ def _numbered(values: Iterable[str]) -> tuple[str, str] | None:
         far = max(int(number) for value in some for number in _NUMBERS.findall(value)) >= _FAR
         made = len(some) > 1 and all(map(_OF_THREADS.fullmatch, some))
         if ends >= _MANY_NUMBERS or (far and len(some) >= _SPREAD_NUMBERS) or made:
-            return "one of many that differ in a number", some[0]
+            return NUMBERED, some[0]
     return None
+
+
+_AMOUNTS = frozenset(
+    {"replicas", "count", "value", "duration", "seconds", "bytes", "latency", "progress", "percent", "age", "attempt"}
+    | {"attempts", "retry", "retries", "generation", "observed_generation", "revision", "line", "size"}
+    | {"retry_after", "backoff", "delay", "wait", "wait_time"}
+)
+"""Labels that hold what the value of a series is for: an amount that changes."""
+_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?) ?(?:[KMGTP]i?B?|kB|B|%|m|[mµn]?s)?")
+_OF_CLASSES = re.compile(r"class|tier|plan|flavou?r|preset|range|bucket|version|release|tag|level", re.IGNORECASE)
+_BYTES = re.compile(r"\d+(?:\.\d+)?(?:[KMGTP]i|[KMGT]i?B)")
+_MILLICORES = re.compile(r"[1-9]\d{2,}m")
+_MEASURED = re.compile(r"-?(\d+)\.\d+")
+_CHANGES = re.compile(
+    r"(?:^|_)(?:generation|revision|attempts?|retry|retries|try|tries|replicas|(?:attempt|retry)_(?:number|no|count|index)"
+    r"|(?:raft|leader|election)_?(?:term|epoch)|epoch|offset|lsn|[tz]?xid|sequence(?:_number)?|seq|iteration"
+    r"|free|used|usage|utili[sz]ation|remaining|left|elapsed|lag|progress)$"
+)
+"""The end of the names of labels that number what happens to one object, or say how much there is now."""
+_OF_SEVERAL = re.compile(
+    r"(?!.*(?:status|class|address|process|access|ports|ids|codes|bits|bytes)$)[a-z_]*[a-z]{2}s", re.IGNORECASE
+)
+_MANY_MEASURED = 4
+_MANY_AMOUNTS = 5
+"""Different numbers under a label that is called after several things."""
+
+_FEW_CHANGES = 2
+"""A single number up to this one may be of a fixed list, as of generations of hardware."""
+
+
+def is_amount(label: str, values: Collection[str]) -> bool:
+    """Return whether the values of a label are amounts, by its name and by what they are."""
+    if label.lower() in ("value", "val"):
+        return True
+    amounts = [_AMOUNT.fullmatch(value) for value in values]
+    if not all(amounts):
+        return False
+    if _OF_SEVERAL.fullmatch(label) and len(values) >= _MANY_AMOUNTS and all(map(str.isdecimal, values)):
+        numbers = sorted(map(int, values))
+        return numbers[-1] - numbers[0] >= len(numbers)
+    if not _OF_CLASSES.search(label) and (
+        (len(values) > 1 and all(map(_BYTES.fullmatch, values)))
+        or sum(map(bool, map(_MILLICORES.fullmatch, values))) > 1
+        or _are_measured(values)
+    ):
+        return True
+    name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", label).lower()
+    if name == "size" and {*values} == {*map(str, range(len(values)))}:
+        return False  # classes of sizes, numbered
+    if _CHANGES.search(name):
+        return len(values) > 1 or any(float(amount[1]) > _FEW_CHANGES for amount in amounts if amount)
+    return len(values) > 1 and name in _AMOUNTS
+
+
+def are_spread(values: Collection[str]) -> bool:
+    """Return whether all are whole numbers with gaps between them, as a list of classes or devices has none."""
+    numbers = sorted(map(int, values)) if all(map(str.isdecimal, values)) else []
+    return len(numbers) >= _MANY_MEASURED and numbers[-1] - numbers[0] > 2 * len(numbers)
+
+
+def _are_measured(values: Collection[str]) -> bool:
+    """Return whether all are numbers with a fraction, spread as no list of versions or factors is."""
+    matches = [_MEASURED.fullmatch(value) for value in values]
+    wholes = {int(match[1]) for match in matches if match}
+    return all(matches) and len(wholes) >= _MANY_MEASURED and max(wholes) >= 10

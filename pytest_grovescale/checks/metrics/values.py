@@ -107,6 +107,22 @@ _WHETHER = re.compile(r"(?:\[\w+\] )?(?:whether|(?:set to |value is )?1 (?:if|wh
 _OTHER_NUMBERS = re.compile(r"(?<![\w.])(?:[2-9]|-\d|\d\d+)(?![\w.])|number|count")
 """What a help text says of values beside 0 and 1."""
 
+_ASKS = re.compile(r"_(?:status|condition|ready)$")
+"""The end of the name of what a label answers: ``…_ready_status{condition="True"}``."""
+
+_REPLICAS = frozenset({"replica", "pod", "instance", "member", "node", "peer", "identity"})
+"""Labels that name those of which one leads."""
+
+_ONE_HOLDS = re.compile(r"\b1 (?:if|in|for|when|means)\b", re.IGNORECASE)
+
+_OF_SIZES = re.compile(
+    r"(?:compress(?:ion|ed)?|dedup\w*|allocation|over\w+|amplification|replication|aspect|expansion|burn_rate)_ratio$"
+)
+"""Ratios of one size to another, which may well be more than 2."""
+
+_KELVIN = (263.0, 373.0)
+"""From a cold room to boiling water: what is measured in a machine is not as warm in °C."""
+
 _EXCLUSIVE = ("phase", "state", "status")
 """Labels of which an object has one value at a time."""
 
@@ -227,6 +243,12 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
                 f"an info is always 1, and this is {value:g}" if one.labels else "an info without labels says nothing"
             )
             yield says, example, "put facts into its labels, and set it to 1"
+        elif name.endswith("_celsius") and _KELVIN[0] <= value <= _KELVIN[1]:
+            yield (
+                f"{value:g} is no degree Celsius of a machine, and {value - 273.15:.3g} °C in kelvin",
+                example,
+                "subtract 273.15",
+            )
         elif _SHARE.search(name) and value > 1:
             yield f"a part of a whole is {value:g} of it", example, "divide by what it is a part of"
         elif value >= _WRAPPED and (name.endswith("_bytes") or _counts(name)) and not _LIMITS.search(name):
@@ -237,7 +259,7 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         elif value != int(value) and name.endswith("_version"):
             says = f"its version {value:g} is a text, and 1.10 is not more than 1.9 as a number"
             yield says, example, "put it into a label of an info"
-        elif name.endswith("_ratio") and (value >= _PERCENT or value < 0):
+        elif name.endswith("_ratio") and (value < 0 or (value >= _PERCENT and not _OF_SIZES.search(name))):
             yield f"a ratio is from 0 to 1, and this is {value:g}", example, "divide by 100, or name it for what it is"
         elif abs(value) >= _NO_TIME_S:
             continue  # stands for none
@@ -320,32 +342,42 @@ def _is_yes_or_no(family: Served) -> bool:
 
 
 def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
-    """Yield what is in several states at once: series that are 1 or 0, one for each value of a label."""
+    """Yield what is in several states at once, or in none: series that are 1 or 0, one for each value of a label."""
     stateset = family.family.type == "stateset"
-    label = family.name if stateset else family.name.rpartition("_")[2]
-    if label in ("condition", "conditions"):
-        label = "status"  # of which a condition of Kubernetes has one
-    if not stateset and (label not in _EXCLUSIVE or _OTHER_NUMBERS.search(family.family.help.lower())):
-        return
+    label, surely = (family.name, False) if stateset else _of_one_value(family)
     groups: dict[LabelSet, list[tuple[Series, float]]] = defaultdict(list)
     for one, value in _values(family, samples):
         if label in one.labels:
             rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
             groups[rest].append((one, value))
-    whether = _WHETHER.match(family.family.help) is not None
+    text = family.family.help
+    whether = _WHETHER.match(text) is not None
     every = {value for group in groups.values() for _, value in group}
     for group in groups.values():
         values = [value for _, value in group]
-        if stateset and not {*values} <= {0.0, 1.0}:
-            yield "a state is 1 or 0", written(group[0][0]), "set the states that hold to 1, and the others to 0"
-        elif (
-            not stateset
-            and (0.0 in values or (whether and 0.0 in every))
-            and {*values} <= {0.0, 1.0}
-            and sum(values) > 1
-        ):
+        if stateset:
+            if not {*values} <= {0.0, 1.0}:
+                yield "a state is 1 or 0", written(group[0][0]), "set the states that hold to 1, and the others to 0"
+        elif (surely or 0.0 in values or (whether and 0.0 in every)) and {*values} <= {0.0, 1.0} and sum(values) > 1:
             says = f"it is in {sum(values):.0f} values of {label} at once"
             yield says, written(next(one for one, value in group if value)), f"set the {label} before to 0"
+        elif not any(values) and len(values) > 2 and label not in _REPLICAS and _ONE_HOLDS.search(text):
+            says = f"it is in none of {len(values)} values of {label}, and its help text says that one is 1"
+            yield says, written(group[0][0]), f"set the {label} that holds to 1"
+
+
+def _of_one_value(family: Served) -> tuple[str, bool]:
+    """Return the label of which one value holds at a time, and whether that is sure; no label where there is none."""
+    asks = _WHETHER.match(family.family.help) or _ASKS.search(family.name)
+    for label, values in family.labels().items():
+        if asks and {value.lower() for value in values} - {"unknown"} == {"true", "false"}:
+            return label, True
+        if label in _REPLICAS and family.name.endswith(("_leader", "_leader_status")):
+            return label, True
+    label = family.name.rpartition("_")[2]
+    if label in ("condition", "conditions"):
+        label = "status"  # of which a condition of Kubernetes has one
+    return (label if label in _EXCLUSIVE and not _OTHER_NUMBERS.search(family.family.help.lower()) else ""), False
 
 
 def _counts(name: str) -> bool:

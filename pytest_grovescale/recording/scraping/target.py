@@ -95,6 +95,9 @@ def _without_credentials(family: Family) -> Family:
 _PART = re.compile(r'[^{",]+="(?:[^"\\]|\\.)*"|^[^{]+')
 """A label with its value, or the metric's name."""
 
+_OF_A_SECRET = re.compile(r'(\w+_)?secret="(?:(?:[a-z]+|[0-9]+|[a-z0-9]{1,5})[-.])+(?:[a-z]+|[0-9]+|[a-z0-9]{1,6})"')
+"""A label with the name of an object of kind Secret, as kube-state-metrics has it: words and short random parts."""
+
 _SOME_VALUE = 'value="x7Qz9pLm"'
 _MOST_PARTS = 100_000
 
@@ -113,7 +116,9 @@ class Redaction:
         names = found.samples.keys() | found.native.keys() | found.created.keys()
         for name in names - self._known:
             if not self._is_clean(name) and (clean := redaction.value(name)) != name:
-                self._blotted[name] = clean
+                others = _OF_A_SECRET.sub("", name)
+                if redaction.value(others) != others:
+                    self._blotted[name] = clean
         self._known = names
         if not self._blotted:
             return found

@@ -469,7 +469,25 @@ def test_what_real_programs_had_as_labels(label: str, values: tuple[str, ...], r
         ("message", ("get_range", "range")),
         ("exit_status", ("0", "1")),
         ("http_status", ("1", "2")),
+        ("device", tuple(f"sda{number}" for number in range(1, 16))),
+        ("grpc_method", ("CreateCertificate", "DeleteCertificate", "ListCertificates")),
+        ("access_mode", ("ReadWriteOnce", "ReadWriteMany")),
+        ("resource", ("services", "services.loadbalancers")),
+        ("size", tuple(map(str, range(11)))),
+        ("k8s_version", ("1.29", "1.30", "1.31", "12.4")),
+        ("runtime", ("node18", "node20", "node22")),
+        ("platform", ("linux/amd64", "linux/arm64")),
+        ("target", ("apps/deployments", "batch/jobs", "core/pods")),
+        ("reason", ("Renewed", "Expired")),
+        ("code", ("200", "<error>")),
+        ("window", ("5m", "30m", "1h", "6h")),
     ],
 )
 def test_what_sound_programs_have_as_labels(label: str, values: tuple[str, ...]) -> None:
     assert labelled(label, *values) == []
+
+
+def test_the_name_of_a_secret_is_no_credential() -> None:
+    names = [f"default-token-{part}" for part in ("lz7m5", "lr6xr")]
+    assert labelled("secret", *names) == ["unbounded-values"]
+    assert labelled("secret", "shop-tls", "api-tls") == []

@@ -149,6 +149,13 @@ def test_of_series_that_differ_in_a_credential_one_stands_until_both_are_gone() 
     assert [exposition.samples for exposition in found] == [{blotted: "2"}, {blotted: "2"}, {}]
 
 
+def test_names_of_secrets_are_none_and_what_has_no_words_is_one() -> None:
+    names = [f'kube_secret_info{{secret="{name}"}}' for name in ("default-token-lz7m5", "shop-tls", "sh.helm.v1.shop")]
+    secrets = [f'opened_total{{secret="{value}"}}' for value in ("hunter2", "Zk3vQ9xW7mB1", "s3cr3tpassword-x")]
+    found = Redaction()(Exposition(families={}, samples=dict.fromkeys([*names, *secrets], "1")))
+    assert [*found.samples] == [*names, 'opened_total{secret="[redacted]"}']
+
+
 LABELS = st.lists(
     st.sampled_from(
         [
