@@ -110,6 +110,12 @@ _SAYINGS = (
     ),
     _saying(r"(?:work_?)?queue_(?:depth|length|size)", "g", "workqueue_depth"),
     _saying(
+        rf"(?:webhook|admission)(?:_requests?)?_(?:{_LENGTH})(?:_seconds)?",
+        "hs",
+        "controller_runtime_webhook_latency_seconds",
+    ),
+    _saying(r"(?:webhook|admission)_requests_total", "c", "controller_runtime_webhook_requests_total"),
+    _saying(
         rf"(?:{_WAITING})_(?:{_ITEMS})|(?:{_ITEMS})_(?:{_WAITING})|queue_(?:items|keys|backlog)|backlog",
         "g",
         "workqueue_depth",

@@ -121,6 +121,8 @@ def _of_label_set(
         bound = number(one.labels.get("le", ""))
         if math.isnan(bound):
             return  # `buckets` says so
+        if math.isinf(bound) and one.labels["le"] != "+Inf":
+            yield f"its last bucket is le={one.labels['le']!r}, and queries ask for +Inf", written(one), _CLIENT
         if bound in by_bound:
             yield f"the bucket of le {bound:g} is there twice, written differently", written(one), _CLIENT
             return

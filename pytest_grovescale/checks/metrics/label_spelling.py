@@ -22,7 +22,8 @@ _PRINTED = re.compile(r"<?nil>?|<no value>|<none>|null|undefined|NaN|\[object Ob
 _OF_A_LANGUAGE = re.compile(
     r"""[A-Z][a-z]\w*\.[A-Z][A-Z0-9_]+|[A-Z][a-z]\w*::\w+|<[A-Z]\w*\.\w+: .*>|<(?:class|enum|function|object) .*>"""
     r"""|b(?:'.*'|".*")|(?:Some|Ok|Err|Optional|Just)[(\[].*[)\]]|Optional\.empty|Symbol\(.*\)"""
-    r"""|\*[a-z]\w*\.[A-Za-z]\w+|[A-Z][A-Za-z]+\(-?\d+\)|\[[\w.-]+(?: [\w.-]+)+\]|[\w./-]+, Kind=\w+""",
+    r"""|\*[a-z]\w*\.[A-Za-z]\w+|[A-Z][A-Za-z]+\(-?\d+\)|\[[\w.-]+(?: [\w.-]+)+\]"""
+    r"""|\('?[\w.-]+'?(?:, '?[\w.-]+'?)+\)|[\w./-]+, Kind=\w+""",
     re.DOTALL,
 )
 """How a language prints a member of an enumeration (without a name: ``Phase(3)``), a class, bytes, a list, a kind with
@@ -75,7 +76,7 @@ _PROTOCOLS = frozenset({"http", "ftp", "ldap", "amqp", "mqtt", "redis", "grpc", 
 """Words that an ``s`` makes another word."""
 _LONG_WORD = re.compile(r"[a-z]{7,}")
 _DOUBLED = re.compile(r"([a-z])\1")
-_LISTED = re.compile(r"[A-Za-z][\w-]*(?:,\s?[A-Za-z][\w-]*)+")
+_LISTED = re.compile(r"[A-Za-z][\w.-]*(?:[,;|]\s?[A-Za-z][\w.-]*)+")
 _MANY_LISTS = 2
 _MOST_COMPARED = 50
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
@@ -95,7 +96,7 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
         if (wrong := _wrong(value)) is not None:
             yield f"{label} has the value {value[:40]!r}, {wrong[0]}", value, wrong[1]
             return
-        if other != value:
+        if other != value and len(values) <= _MOST_COMPARED:  # more are names that someone chose
             says = f"{label} has the values {other!r} and {value!r}, which differ in capitals or punctuation only"
             yield says, value, "write each value one way"
             return
@@ -103,8 +104,9 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
     if "None" in values and len(values) > 2 and all(value.islower() for value in values if value != "None"):
         yield f"{label} has the value 'None', printed where there was none", "None", 'write "none", or what it is'
     lists = [value for value in values if _LISTED.fullmatch(value)]
-    parts = Counter(part.strip() for value in lists for part in value.split(","))
-    if len(lists) >= _MANY_LISTS and any(number > 1 or part in known for part, number in parts.items()):
+    parts = Counter(part.strip() for value in lists for part in re.split("[,;|]", value))
+    again = any(number > 1 or part in known or part.count(".") > 1 for part, number in parts.items())
+    if len(lists) >= _MANY_LISTS and again:
         says = f"a value of {label} is a list ({lists[0][:40]!r}): there is a series for each combination"
         yield says, lists[0], "give each a series, or a family of its own"
     quoted = [value for value in values if _QUOTED.fullmatch(value)]

@@ -178,8 +178,9 @@ def _kind(family: Served) -> Iterator[Problem]:
     if _is_info_of_another_type(family):
         says = f"an info is a gauge that is 1, and this is a {family.family.type}"
         yield _problem(family, "type", says, "make it a gauge")
-    elif family.family.type == "counter" and help_texts.says_now(text):
-        says = "its help text says that it goes up and down, and this is a counter"
+    elif family.family.type == "counter" and (help_texts.says_now(text) or "current" in family.name.split("_")):
+        what = "help text" if help_texts.says_now(text) else "name"
+        says = f"its {what} says that it goes up and down, and this is a counter"
         yield _problem(family, "type", says, "make it a gauge, without _total")
     elif family.family.type == "gauge" and help_texts.says_so_far(text, family.name):
         says = "its help text says that it only goes up, and this is a gauge"

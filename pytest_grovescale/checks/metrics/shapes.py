@@ -136,6 +136,8 @@ _MANY_SHAPES = {
     "a duration to the second": (2, re.compile(r"(?:\d+h)?\d+m\d?[1-46-9]s")),
     # Of a scale of factors a few have as many: 1, 1.125, 1.0625.
     "a number with many digits": (1, re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE)),
+    "a number in hexadecimal": (3, re.compile(r"0x[0-9a-f]+", re.IGNORECASE)),
+    "a text with an address": (2, re.compile(r"(?:.*[^\d.\w])?\d{1,3}(?:\.\d{1,3}){3}(?:[~@|_ ]|/\D).+", re.DOTALL)),
     "a number with leading zeros": (2, re.compile(r"(?=0.*[1-9])\d{6,}")),
     "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),
     "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
@@ -144,7 +146,7 @@ _MANY_SHAPES = {
 """What one value may look like by coincidence or as a setting: only so many that do are unbounded.
 Ports end at 65535."""
 
-_OF_FACTS = ("a sentence", "a message with a number in it")
+_OF_FACTS = ("a sentence", "a message with a number in it", "a number in hexadecimal")
 
 _NUMBERS = re.compile(r"\d+")
 _NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}|[a-z][-_]).*\d.*", re.IGNORECASE)
@@ -188,8 +190,21 @@ def shape_under(label: str, values: Collection[str], *, info: bool) -> tuple[str
 
     ``info``: whether they are facts of an info, which has any.
     """
-    kinds = (_ports, _peers, _owned, _hashes, _messages)[: 1 if info else None]
+    kinds = (_times, _ports, _peers, _owned, _hashes, _messages)[: 2 if info else None]
     return next((found for of in kinds if (found := of(label, values)) is not None), None)
+
+
+_OF_TIMES = re.compile(
+    r"(?:.*_)?(?:hour|minute|second|week_?day|day|week|month|year|date|day_of_\w+|hour_of_\w+|time_of_\w+)",
+    re.IGNORECASE,
+)
+_PART_OF_TIME = re.compile(rf"\d{{1,4}}|{_DAY}|{_MONTH}|\d\d?(?:am|pm)", re.IGNORECASE)
+
+
+def _times(label: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return that values are hours, days or months, and one of them: each sample has its time; None where not."""
+    times = len(values) > 1 and _OF_TIMES.fullmatch(label) and all(map(_PART_OF_TIME.fullmatch, values))
+    return ("a time", next(iter(values))) if times else None
 
 
 def _ports(label: str, values: Iterable[str]) -> tuple[str, str] | None:

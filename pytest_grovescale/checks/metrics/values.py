@@ -110,6 +110,8 @@ _OTHER_NUMBERS = re.compile(r"(?<![\w.])(?:[2-9]|-\d|\d\d+)(?![\w.])|number|coun
 _ASKS = re.compile(r"_(?:status|condition|ready)$")
 """The end of the name of what a label answers: ``…_ready_status{condition="True"}``."""
 
+_YES_AND_NO = ({"true", "false"}, {"yes", "no"}, {"on", "off"}, {"enabled", "disabled"})
+
 _REPLICAS = frozenset({"replica", "pod", "instance", "member", "node", "peer", "identity"})
 """Labels that name those of which one leads."""
 
@@ -120,6 +122,7 @@ _OF_SIZES = re.compile(
 )
 """Ratios of one size to another, which may well be more than 2."""
 
+_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _KELVIN = (263.0, 373.0)
 """From a cold room to boiling water: what is measured in a machine is not as warm in °C."""
 
@@ -243,6 +246,9 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
                 f"an info is always 1, and this is {value:g}" if one.labels else "an info without labels says nothing"
             )
             yield says, example, "put facts into its labels, and set it to 1"
+        elif name.endswith(("_date", "_day")) and _DATE.fullmatch(f"{value:.0f}"):
+            fix = "expose seconds since 1970, as …_timestamp_seconds"
+            yield f"{value:.0f} is a date written as a number, which no query can subtract", example, fix
         elif name.endswith("_celsius") and _KELVIN[0] <= value <= _KELVIN[1]:
             yield (
                 f"{value:g} is no degree Celsius of a machine, and {value - 273.15:.3g} °C in kelvin",
@@ -370,7 +376,7 @@ def _of_one_value(family: Served) -> tuple[str, bool]:
     """Return the label of which one value holds at a time, and whether that is sure; no label where there is none."""
     asks = _WHETHER.match(family.family.help) or _ASKS.search(family.name)
     for label, values in family.labels().items():
-        if asks and {value.lower() for value in values} - {"unknown"} == {"true", "false"}:
+        if asks and {value.lower() for value in values} - {"unknown"} in _YES_AND_NO:
             return label, True
         if label in _REPLICAS and family.name.endswith(("_leader", "_leader_status")):
             return label, True
