@@ -252,6 +252,9 @@ _SERVED = re.compile(r'ListenAndServe(?:TLS)?\(\s*"[^":]*:(\d+)"|\bAddr:\s*"[^":
 """A port on which the program serves with net/http, always."""
 
 
+_SERVERS = re.compile(r"\bListenAndServe(?:TLS)?\(|\.Serve(?:TLS)?\(\w+[,)]")
+
+
 def _serves_metrics(source: str) -> bool:
     """Return whether a program serves its metrics by itself, not by controller-runtime's manager."""
     return "promhttp." in source and not _MANAGER.search(source)
@@ -269,6 +272,9 @@ def _go_metrics(source: str, given: Container, roles: set[str], guesses: dict[st
     served = _served_ports(source, given.metrics_port) if _serves_metrics(source) else []
     if METRICS in roles:
         return f"{local('{metrics_port}', secure)}/metrics", secure
+    if HEALTH in roles and len(_SERVERS.findall(source)) == 1 and _serves_metrics(source):
+        guesses.setdefault("metrics", []).append("the program has one server, which answers its probe as well")
+        return f"{local('{health_port}')}/metrics", False
     if fixed or served:
         address, port = (fixed[1], fixed[2]) if fixed else (f":{served[0]}", str(served[0]))
         guesses.setdefault("metrics", []).append(
@@ -283,17 +289,21 @@ def _go_metrics(source: str, given: Container, roles: set[str], guesses: dict[st
     return "", False
 
 
-_COUNTER = re.compile(r"CounterOpts\{([^}]*)\}(?:,\s*\[\]string\{([^}]*)\})?")
-_OF_RECONCILES = re.compile(r"reconcil|syncs?(_total)?$")
+_COUNTER = re.compile(r"(?:Counter|Histogram)Opts\{((?:[^{}]|\{[^{}]*\})*)\}(?:,\s*\[\]string\{([^}]*)\})?")
+_OF_RECONCILES = re.compile(r"reconcil|syncs?(?:_total|(?:_(?:duration|time|latency))?(?:_seconds)?)?$")
+_TIMED = re.compile(r"_(?:duration|time|latency|seconds)(?:_seconds)?$")
 
 
 def _go_reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]:
-    """Return the counter of reconciles of a program without controller-runtime, which serves one of its own."""
+    """Return the counter of reconciles of a program without controller-runtime, which serves one of its own.
+
+    A histogram of their times counts them, too.
+    """
     for options, labels in [] if _MANAGER.search(source) else _COUNTER.findall(source):
         parts = [re.search(rf'\b{part}:\s*"(\w+)"', options) for part in ("Namespace", "Subsystem", "Name")]
         name = "_".join(part[1] for part in parts if part)
         if parts[-1] and _OF_RECONCILES.search(name):
-            return own_counter(name, labels, guesses)
+            return own_counter(f"{name}_count" if _TIMED.search(name) else name, labels, guesses)
     return {}
 
 

@@ -104,6 +104,10 @@ def test_a_deployment_of_something_else_says_nothing() -> None:
             'prometheus.CounterOpts{\n Namespace: "shop",\n Name: "reconciles"}, []string{"controller"})',
             {"counter": "shop_reconciles", "controller_label": "controller"},
         ),
+        (
+            'prometheus.HistogramOpts{Name: "shop_sync_seconds", Buckets: []float64{1, 2}}, []string{"outcome"})',
+            {"counter": "shop_sync_seconds_count", "result_label": "outcome"},
+        ),
         ('prometheus.CounterOpts{Name: "async_writes_total"}', {}),
     ],
 )
@@ -434,6 +438,17 @@ def test_an_only_address_is_where_metrics_and_probes_are_served() -> None:
     found = client_go('a := flag.String("listen-address", ":8080", "")\n' + METRICS + 'mux.Handle("GET /healthz", ok)')
     assert found.command == ("bin/manager", "--listen-address=127.0.0.1:{metrics_port}")
     assert found.readiness == "http://127.0.0.1:{metrics_port}/healthz"
+
+
+def test_metrics_of_an_only_server_are_where_its_probe_is() -> None:
+    probe = "readinessProbe: {httpGet: {path: /healthz, port: http}}"
+    container = f"{{name: manager, {probe}, ports: [{{name: http, containerPort: 9402}}]}}"
+    flags = 'a := flag.String("listen", ":9402", "")\n'
+    found = client_go(flags + METRICS + "http.ListenAndServe(*a, nil)", deployment(container))
+    assert (found.metrics, found.readiness) == (
+        "http://127.0.0.1:{health_port}/metrics", "http://127.0.0.1:{health_port}/healthz",
+    )  # fmt: skip
+    assert found.guesses["metrics"]
 
 
 def test_addresses_are_known_by_the_deployments_ports() -> None:
