@@ -14,6 +14,8 @@ from ..operator.manifests import CRD, Object
 from .facts import Facts, Found
 
 _PREFERRED = ("config/crd/bases/", "config/crd/", "crds/", "deploy/crds/", "charts/")
+_REFUSED = re.compile(r"malformed|invalid|fail(?:ure|ing|ed)|broken|negative|(?<![a-z])bad(?![a-z])", re.IGNORECASE)
+"""In the path of what is there to be refused."""
 _SAMPLES = ("config/samples/", "samples/", "examples/", "example/", "docs/", "deploy/")
 _COUNTS = ("replicas", "size", "members", "instances", "nodes", "count")
 """Names of numbers that say how much an object is to make: nothing, where they are missing."""
@@ -103,7 +105,9 @@ def sample(facts: Facts, resource: CustomResource) -> Sample:
         of_kind,
         key=lambda found: (
             not mapping(found.object.get("spec")),
+            _REFUSED.search(found.file) is not None,
             _rank(found.file, _SAMPLES)[:2],
+            not found.name,
             found.object["apiVersion"] != resource.api_version,
             # As kubebuilder names its own: GROUP_VERSION_KIND.yaml.
             not PurePosixPath(found.file).stem.endswith(f"_{resource.kind.lower()}"),
@@ -194,6 +198,8 @@ def replaced(value: Any, texts: Mapping[tuple[str | int, ...], str], path: tuple
 
 def _stripped(obj: Object) -> Object:
     metadata = {key: obj["metadata"][key] for key in ("name", "labels", "annotations") if obj["metadata"].get(key)}
+    # Files for kubectl create have generateName, and test data may have no name at all.
+    metadata.setdefault("name", str(obj["metadata"].get("generateName", "")).strip("-") or str(obj["kind"]).lower())
     return {key: value for key, value in obj.items() if key not in ("metadata", "status")} | {"metadata": metadata}
 
 

@@ -70,6 +70,8 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
     memory: str = ""
     """Its limit: ``512Mi``."""
     file: str = ""
+    account: str = ""
+    """Its pods' ServiceAccount."""
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -170,6 +172,7 @@ def _container(one: Object, deployment: Found, maps: Mapping[str, Mapping[str, A
         mounts=tuple(_mounts(one, _pod_spec(deployment.object))),
         memory=str(((one.get("resources") or {}).get("limits") or {}).get("memory", "")),
         file=deployment.file,
+        account=str(_pod_spec(deployment.object).get("serviceAccountName", "")),
     )
 
 
@@ -269,9 +272,13 @@ class Flag(NamedTuple):
     default: str
 
 
+_JOINED = re.compile(r"(?<![a-z])(metrics?|healthz?|probes?|pprof|webhook|prometheus|listen)(?=(?:port|addr(?:ess)?)$)")
+
+
 def words_of(name: str) -> frozenset[str]:
-    """Return the words of a flag's or a variable's name, in lower case."""
-    return frozenset(re.split(r"[-_.]", re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()))
+    """Return the words of a flag's or a variable's name, in lower case; ``metricsport`` has two."""
+    parted = _JOINED.sub(r"\1-", re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower())
+    return frozenset(re.split(r"[-_.]", parted))
 
 
 def role(name: str) -> tuple[str, bool] | None:
@@ -418,6 +425,8 @@ def readiness_url(
     ``fixed``: the ports on which it serves always, that of the Deployment's probe first; ``one_server``: it may serve
     its probes beside its metrics.
     """
+    if metrics.endswith(path or "-") and metrics.startswith("http:"):
+        return metrics  # as some probe them
     if path and HEALTH in used:
         return f"{local('{health_port}')}{path}"
     beside = given.probe_port == given.metrics_port != 0 or not (fixed or given.probe_port)

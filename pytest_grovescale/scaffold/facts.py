@@ -116,9 +116,13 @@ def of(name: str, files: Mapping[str, str]) -> Facts:
     return Facts(name=name, files=ordered, objects=tuple(_objects(ordered)))
 
 
+_OF_OTHERS = frozenset({"example", "examples", "sample", "samples", "test", "tests", "testdata", "e2e", "docs", "hack"})
+
+
 def _charts(files: Mapping[str, str]) -> list[str]:
-    """Return the folders of charts, but those of charts that are parts of others."""
+    """Return the folders of charts, but those of charts that are parts of others, and of examples and tests."""
     folders = [str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == "Chart.yaml"]
+    folders = [folder for folder in folders if not _OF_OTHERS.intersection(PurePosixPath(folder).parts)]
     return [
         folder
         for folder in folders

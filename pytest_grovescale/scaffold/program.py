@@ -93,6 +93,7 @@ _MAIN = re.compile(r"^package main\b.*^func main\(", re.MULTILINE | re.DOTALL)
 _ALWAYS_LEADER = re.compile(r"\bLeaderElection:\s*true\b")
 _KUBECONFIG = re.compile(r"GetConfig(OrDie)?\(|clientcmd\.|BuildConfigFromFlags\(")
 _MANAGER = re.compile(r"\b(?:NewManager|manager\.New)\(")
+_OWN_MANAGER = re.compile(r"^func NewManager\(", re.MULTILINE)
 
 
 def go_program(facts: Facts) -> Program | None:
@@ -185,7 +186,7 @@ def _main_package(facts: Facts, sources: Mapping[str, str]) -> str | None:
     ranked = sorted(
         mains,
         key=lambda folder: (
-            not _MANAGER.search(mains[folder]),
+            not _has_manager(mains[folder]),
             folder not in built,
             PurePosixPath(folder).name not in ("manager", "operator", "controller", "cmd", facts.name),
             folder.count("/"),
@@ -255,9 +256,14 @@ _SERVED = re.compile(r'ListenAndServe(?:TLS)?\(\s*"[^":]*:(\d+)"|\bAddr:\s*"[^":
 _SERVERS = re.compile(r"\bListenAndServe(?:TLS)?\(|\.Serve(?:TLS)?\(\w+[,)]")
 
 
+def _has_manager(source: str) -> bool:
+    """Return whether a program has a manager of controller-runtime, not a type of its own that is called so."""
+    return _MANAGER.search(source) is not None and not _OWN_MANAGER.search(source)
+
+
 def _serves_metrics(source: str) -> bool:
     """Return whether a program serves its metrics by itself, not by controller-runtime's manager."""
-    return "promhttp." in source and not _MANAGER.search(source)
+    return "promhttp." in source and not _has_manager(source)
 
 
 def _served_ports(source: str, first: int) -> list[int]:
@@ -281,7 +287,7 @@ def _go_metrics(source: str, given: Container, roles: set[str], guesses: dict[st
             f"the program serves on {address}, always: two of it cannot run at once"
         )
         return f"{local(port, secure)}/metrics", secure
-    if _MANAGER.search(source) and not re.search(r'BindAddress:\s*"0"', source):
+    if _has_manager(source) and not re.search(r'BindAddress:\s*"0"', source):
         guesses.setdefault("metrics", []).append(
             "no flag of the program names a metrics address: controller-runtime's own is :8080"
         )
@@ -299,7 +305,7 @@ def _go_reconciles(source: str, guesses: dict[str, list[str]]) -> dict[str, str]
 
     A histogram of their times counts them, too.
     """
-    for options, labels in [] if _MANAGER.search(source) else _COUNTER.findall(source):
+    for options, labels in [] if _has_manager(source) else _COUNTER.findall(source):
         parts = [re.search(rf'\b{part}:\s*"(\w+)"', options) for part in ("Namespace", "Subsystem", "Name")]
         name = "_".join(part[1] for part in parts if part)
         if parts[-1] and _OF_RECONCILES.search(name):
@@ -311,7 +317,7 @@ def _go_readiness(source: str, given: Container, roles: set[str], metrics: str, 
     path = given.readiness or ("/readyz" if "AddReadyzCheck" in source else "")
     path = path or ("/healthz" if "AddHealthzCheck" in source else probe_path(source))
     fixed = [int(port) for port in _FIXED_HEALTH.findall(source)] or _served_ports(source, given.probe_port)
-    one_server = not _MANAGER.search(source)
+    one_server = not _has_manager(source)
     return readiness_url(given, path, roles, fixed, metrics, guesses, one_server=one_server)
 
 

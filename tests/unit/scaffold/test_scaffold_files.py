@@ -197,6 +197,32 @@ def test_rights_are_those_of_the_service_account_that_the_bindings_name() -> Non
     assert not [line for line in files.described(made.files) if "operator.yaml" in line]
 
 
+def test_a_tool_beside_the_operator_has_fewer_rights() -> None:
+    def rights(name: str, rules: str) -> str:
+        return (
+            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n"
+            f"metadata: {{name: {name}}}\nrules: [{rules}]\n"
+            f"---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {{name: {name}}}\n"
+            f"roleRef: {{kind: ClusterRole, name: {name}}}\n"
+            f"subjects: [{{kind: ServiceAccount, name: {name}, namespace: s}}]\n"
+        )
+
+    own = "{apiGroups: [example.com], resources: ['*'], verbs: ['*']}"
+    pods = "{apiGroups: [''], resources: [pods], verbs: ['*']}"
+    made = plan({"cmd/importer/deps.yaml": rights("importer", own), "deploy/rbac.yaml": rights("m", f"{own}, {pods}")})
+    assert definition_of(made)["rbac"] == "../../deploy/rbac.yaml"
+    account = DEPLOYMENT.replace("containers:", "serviceAccountName: importer, containers:")
+    assert account != DEPLOYMENT
+    made = plan(
+        {
+            "cmd/importer/deps.yaml": rights("importer", own),
+            "deploy/rbac.yaml": rights("m", f"{own}, {pods}"),
+            "config/manager.yaml": account,
+        }
+    )
+    assert definition_of(made)["rbac"] == "../../cmd/importer/deps.yaml"
+
+
 def test_rights_come_from_the_markers_where_no_role_is_generated() -> None:
     marker = '// +kubebuilder:rbac:groups=core;"apps",resources=pods;deployments,verbs=get;create\n'
     (rule,) = definition_of(plan({"controller.go": f"package main\n{marker}"}))["rbac"]
@@ -282,6 +308,17 @@ def test_the_sample_that_says_most_is_taken() -> None:
         {**empty, "docs/a.yaml": f"{head}spec: {{size: 1}}\n", "docs/v1_gadget.yaml": f"{head}spec: {{size: 2}}\n"}
     )
     assert "size: 2" in text(made, "gadget.yaml.j2")
+
+
+def test_what_is_there_to_be_refused_is_no_sample_while_another_is() -> None:
+    head = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {NAME}\n"
+    refused = {"samples/malformed.yaml": head.replace("NAME", "name: a") + "spec: {size: 1}\n"}
+    other = {"test/e2e/gadget.yaml": head.replace("NAME", "generateName: run-") + "spec: {size: 2}\n"}
+    nameless = {"test/e2e/other.yaml": head.replace("NAME", "labels: {a: b}") + "spec: {size: 3}\n"}
+    assert "size: 1" in text(plan(refused), "gadget.yaml.j2")
+    assert "size: 2" in text(plan({**refused, **other}), "gadget.yaml.j2")
+    assert 'default("run")' in text(plan(other), "gadget.yaml.j2")
+    assert 'default("gadget")' in text(plan(nameless), "gadget.yaml.j2")
 
 
 @pytest.mark.parametrize(("kind", "shown"), [("App", "an App"), ("User", "a User"), ("Upgrade", "an Upgrade")])
@@ -500,6 +537,14 @@ def test_a_chart_that_cannot_be_rendered_is_named(tmp_path: Path, monkeypatch: p
     assert [obj.kind for obj in found.objects] == ["CustomResourceDefinition"]
     with pytest.raises(DefinitionError, match="helm"):
         files.plan(found)
+
+
+def test_charts_of_examples_are_not_the_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("examples/blue-green", "test/fixtures/chart"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "Chart.yaml").write_text("name: web\n")
+    monkeypatch.setenv("PATH", "")
+    assert not facts.read(tmp_path).unrendered
 
 
 def test_guesses_are_listed_with_their_place() -> None:

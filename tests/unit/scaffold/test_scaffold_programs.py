@@ -42,6 +42,8 @@ def kopf(handlers: str, files: dict[str, str] | None = None) -> Program:
         ('flag.StringVar(&a, "metrics-addr", ":8080", "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
         ('a := flag.String("metrics_address", ":8080", "…")', "--metrics_address=127.0.0.1:{metrics_port}"),
         ('flag.IntVar(&a, "metrics-port", 8080, "…")', "--metrics-port={metrics_port}"),
+        ('cmd.Flags().IntVar(&a, "metricsport", 8090, "…")', "--metricsport={metrics_port}"),
+        ('flag.IntVar(&a, "healthzPort", 8080, "…")', "--healthzPort={health_port}"),
         ('pflag.StringVarP(&a, "metrics-addr", "m", ":8080", "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
         ('fs.StringVar(&o.Addr, "metrics-addr", o.Addr, "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
         ('cmd.Flags().StringVar(\n\t&a,\n\t"metrics-addr", ":8080", "…")', "--metrics-addr=127.0.0.1:{metrics_port}"),
@@ -86,6 +88,19 @@ def test_a_deployments_arguments_are_kept_but_those_with_a_role() -> None:
     assert go(flags, files=deployment(container)).command == (
         "bin/manager", "--region", "a-{{b}}", "--metrics-addr=127.0.0.1:{metrics_port}",
     )  # fmt: skip
+
+
+def test_a_probe_of_the_metrics_is_asked_where_they_are() -> None:
+    flags = 'flag.StringVar(&a, "metrics-addr", ":8080", "…")\nflag.StringVar(&b, "health-addr", ":8082", "…")'
+    probed = "{name: manager, ports: [{name: http, containerPort: 8080}], readinessProbe: {httpGet: PROBE}}"
+    found = go(flags, files=deployment(probed.replace("PROBE", "{path: /metrics, port: http}")))
+    assert found.readiness == found.metrics == "http://127.0.0.1:{metrics_port}/metrics"
+
+
+def test_a_type_that_is_called_as_controller_runtimes_manager_is_none() -> None:
+    own = {"controller/controller.go": "package controller\n\nfunc NewManager(port int) *Manager { return nil }\n"}
+    found = client_go("m := controller.NewManager(8090)\n" + METRICS, own)
+    assert "controller-runtime" not in str(found.guesses)
 
 
 def test_a_deployment_of_something_else_says_nothing() -> None:
