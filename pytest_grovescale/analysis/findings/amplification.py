@@ -88,7 +88,7 @@ _WRITES_FOR_EACH = 2
 """Writes of one object for each of the workload's from which on it is written for each of them."""
 
 _RETRIES = ("requeue", "error")
-_OWN_TIMERS = ("requeue_after", *_RETRIES)
+OWN_TIMERS = ("requeue_after", *_RETRIES)
 """Results of reconciles that the operator itself asks to be repeated."""
 
 _SETTLE_NS = 1_000_000_000
@@ -224,7 +224,7 @@ def _by_the_end_of_its_name(controller: str, resources: Iterable[str]) -> list[s
 
 
 def _is_asked(result: str) -> bool:
-    return result not in _OWN_TIMERS
+    return result not in OWN_TIMERS
 
 
 def _is_no_retry(result: str) -> bool:
@@ -257,7 +257,7 @@ def _out_of_proportion(seen: Observed) -> Iterator[Finding]:
         for controller, count in by_controller(span.phase).items():
             rows = [row for row in span.phase.reconciles if row.controller == controller]
             of_kind = rows[0].objects or seen.objects
-            own = sum(row.count for row in rows if row.result in _OWN_TIMERS)
+            own = sum(row.count for row in rows if row.result in OWN_TIMERS)
             if rows[0].source == "work-queue":
                 own = count
             asked = count - min(own, math.ceil(of_kind * span.phase.seconds))
@@ -359,7 +359,7 @@ def _intervals(seen: Observed, controller: str, completed: Sequence[int]) -> Ite
         for name in series:
             by = target.grown(name, scrape - 1, scrape)
             grown += by
-            own += by if parse(name).labels.get("result", "requeue_after") in _OWN_TIMERS else 0.0
+            own += by if parse(name).labels.get("result", "requeue_after") in OWN_TIMERS else 0.0
         asked = grown - min(own, kind * (now.at - before.at) / 1e9)
         if grown >= 0:
             yield _Interval(

@@ -9,7 +9,9 @@ before it, nor anything of the operator's by anyone else before its first write,
 objects that were there before, and only what says what is wanted of them: other controllers write the rest. That
 nothing but who manages their fields changed has no reason in any change before. A Lease counts that was asked for three
 times before it could be taken. An end counts that takes five seconds and more, and as a note: an operator may wait for
-the callers of its webhooks.
+the callers of its webhooks. Reconciles after a restart count where nothing changed, without those that ask for
+themselves, from half as many again on as there are objects of the kinds that it lists: each of these may wake its owner
+once.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ from collections.abc import Iterator
 
 from ...recording.records import ObjectSeen
 from ..result import OPERATOR, Finding
+from .amplification import OWN_TIMERS
 from .evidence import WANTED, Sent, changed_paths
 from .grouping import About, Aspect, Found
+from .noop_work import by_controller
 from .observed import QUIET_NS, RESTARTED, Observed
 from .observed_requests import RESTART
 
@@ -29,6 +33,10 @@ ID = "restarts"
 _LEAST = 3
 _END_S = 5.0
 """Time from the signal to the end of the operator from which on it is long, s."""
+_FEW_CHANGES = 0.1
+"""Changes after a restart for each object that the operator lists, up to which it has nothing to do."""
+_LISTED, _MANY = 1.5, 20
+"""Reconciles for each object that it lists, and at all, from which on more than the lists wake it."""
 _ALL_BUT_ALL = 0.8
 """Share of what was made, or deleted, of a kind from which on it was replaced."""
 
@@ -38,6 +46,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _caught_up(seen)
     yield from _waits_for_its_lease(seen)
     yield from _ends_late(seen)
+    yield from _again_and_again(seen)
     marks = [mark for mark in seen.contents.marks if mark.label == RESTART]
     asked = [
         (begin.at, next((mark.at for mark in marks if mark.state == "end" and mark.at > begin.at), seen.end))
@@ -203,6 +212,31 @@ def _waits_for_its_lease(seen: Observed) -> Iterator[Finding]:
             f" Lease {taken.name}: the process before did not release it when it ended",
             evidence=("each update of the operator stops its work for so long",),
         )
+
+
+def _again_and_again(seen: Observed) -> Iterator[Finding]:
+    """Yield the controller that reconciled far more often after a restart than all that it lists can wake it."""
+    for span in seen.spans:
+        begin = next((at for at, _ in seen.restarts if span.start <= at < span.end), None)
+        listed = sum(life.exists(span.end) for of in seen.watched_by_operator for life in seen.lives.get(of, ()))
+        if begin is None or span.phase.outcome != "passed" or not listed:
+            continue
+        if seen.changes.count(begin, span.end) > _FEW_CHANGES * listed:
+            continue
+        for controller, count in by_controller(span.phase).items():
+            rows = [row for row in span.phase.reconciles if row.controller == controller]
+            asked = count - sum(row.count for row in rows if row.result in OWN_TIMERS)
+            if asked <= _LISTED * listed or asked < _MANY or rows[0].source == "work-queue":
+                continue
+            yield Found(
+                id=ID,
+                severity="waste",
+                about=About(aspect=Aspect.AMOUNT, times=[(begin, span.end)]),
+                text=f"after a restart, while nothing changed, {controller} reconciled {asked:,} times, and"
+                f" there are {listed:,} objects of all kinds that it watches: it asks for each again and again",
+                check=f'reconciles("{span.phase.name}", "{controller}", max=…, per_object=True)',
+            )
+            return
 
 
 def _ends_late(seen: Observed) -> Iterator[Finding]:

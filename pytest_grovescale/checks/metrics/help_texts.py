@@ -73,7 +73,9 @@ _SO_FAR = re.compile(
 _EVENTS = re.compile(
     r"(?:the )?(?:total )?(?:number|count) of (?:failed|successful|succeeded|rejected|dropped|received|sent|processed"
     r"|handled|completed|retried|aborted) (?:\w+ )?(?:requests|queries|calls|messages|events|responses|packets|attempts"
-    r"|lookups|deliveries|operations|writes|reads|reconciles|reconciliations)\.?$",
+    r"|lookups|deliveries|operations|writes|reads|reconciles|reconciliations)\.?$"
+    r"|(?:the )?(?:total )?(?:number|count) of (?:\w+ ){0,2}(?:requests|queries|calls|messages|events|responses)"
+    r" (?:received|sent|processed|handled|rejected|dropped|served|delivered|published|consumed)\.?$",
     re.IGNORECASE,
 )
 """Of things that happen, and of how they ended: no such number falls."""

@@ -101,6 +101,10 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
             yield says, value, "write each value one way"
             return
     yield from _misspelt(label, known)
+    before = {value.partition(": ")[0] for value in values}
+    if len(values) > 1 and len(before) == 1 and all(": " in value for value in values):
+        says = f"each value of {label} begins with {next(iter(before))!r}"
+        yield says, values[0], "write what differs alone: the label's name says what it is"
     if "None" in values and len(values) > 2 and all(value.islower() for value in values if value != "None"):
         yield f"{label} has the value 'None', printed where there was none", "None", 'write "none", or what it is'
     lists = [value for value in values if _LISTED.fullmatch(value)]

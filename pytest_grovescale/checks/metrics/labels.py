@@ -29,7 +29,7 @@ UNBOUNDED = (
     *("resource_version", "path", "url", "uri", "message", "msg", "error", "err", "error_message", "stack"),
     *("ip", "pod_ip", "address", "remote_addr", "user", "username", "email", "timestamp"),
     *("item", "entity", "ref", "object_ref", "namespaced_name", "user_agent", "query", "pid"),
-    *("uptime", "now", "heartbeat", "last_seen"),
+    *("uptime", "now", "heartbeat", "last_seen", "author", "committer", "reviewer", "assignee", "created_by"),
 )
 """Names of unbounded labels: their values grow with objects, requests or time."""
 

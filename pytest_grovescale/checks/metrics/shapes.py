@@ -66,7 +66,9 @@ _SHAPES = {
     ),
     "a place": re.compile(r"-?\d{1,3}\.\d{3,}, ?-?\d{1,3}\.\d{3,}"),
     "an object of Java": re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*@[0-9a-f]{5,8}|[\w.$]+\$\$Lambda.*", re.DOTALL),
-    "an object's kind and name": re.compile(r"[A-Z][a-z][A-Za-z]+/(?:[a-z0-9][a-z0-9.-]*/)?[a-z][a-z0-9.-]*"),
+    "an object's kind and name": re.compile(
+        r"(?:[a-z0-9][a-z0-9.]*/){0,2}[A-Z][a-z][A-Za-z]+/(?:[a-z0-9][a-z0-9.-]*/)?[a-z][a-z0-9.-]*"
+    ),
     "a connection's string": re.compile(r"(?:jdbc:)?(?!https?:)[a-z][a-z0-9+]*://\S+@\S+|jdbc:\S+"),
     "an identity of SPIFFE": re.compile(r"spiffe://\S+"),
     "a document": re.compile(r"-----BEGIN .*|[{\[].*[:,].*[}\]]|&?\{.*\}|map\[.*\]", re.DOTALL),
@@ -96,7 +98,8 @@ _SERVER = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-
 BUILD = "a build's version"
 IMAGE = "an image of one build"
 NUMBERED = "one of many that differ in a number"
-OF_INFOS = (BUILD, IMAGE)
+BUILD_OF_ONE = "a name with its version"
+OF_INFOS = (BUILD, IMAGE, BUILD_OF_ONE)
 """What families ``…_info`` are for."""
 
 _PART = r"(?:.*[^0-9a-z])?"
@@ -129,6 +132,9 @@ _MANY_SHAPES = {
         3,
         re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)|(?:\d+h)?\d+m\d?[1-46-9]s"),
     ),
+    "a URL with a path": (3, re.compile(r"(?!spiffe)[a-z][a-z0-9+.-]*://[^/\s]+(?:/[^/\s]+){2,}/?", re.IGNORECASE)),
+    "a file's path": (3, re.compile(r"(?:[\w.-]+/)+[\w.-]*[a-z][\w-]*\.[a-z]{1,5}", re.IGNORECASE)),
+    BUILD_OF_ONE: (3, re.compile(r"[a-z][\w-]*-v?\d+\.\d+\.\d+")),
     "a Service's address": (3, re.compile(r"[a-z0-9-]+\.[a-z0-9-]+\.svc(?:[.:]\S*)?")),
     "a network": (5, re.compile(r"\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}|(?=.*:)[0-9a-f:]{3,40}/\d{1,3}", re.IGNORECASE)),
     "a selector of labels": (2, re.compile(rf"{_TERM}(?:, ?{_TERM})*")),
@@ -146,7 +152,7 @@ _MANY_SHAPES = {
 """What one value may look like by coincidence or as a setting: only so many that do are unbounded.
 Ports end at 65535."""
 
-_OF_FACTS = ("a sentence", "a message with a number in it", "a number in hexadecimal")
+_OF_FACTS = ("a URL with a path", "a sentence", "a message with a number in it", "a number in hexadecimal")
 
 _NUMBERS = re.compile(r"\d+")
 _NAMED_NUMBER = re.compile(r"(?=.*[a-z]{2}|[a-z][-_]).*\d.*", re.IGNORECASE)
@@ -190,7 +196,7 @@ def shape_under(label: str, values: Collection[str], *, info: bool) -> tuple[str
 
     ``info``: whether they are facts of an info, which has any.
     """
-    kinds = (_times, _ports, _peers, _owned, _hashes, _messages)[: 2 if info else None]
+    kinds = (_times, _ports, _peers, _owned, _hashes, _issues, _messages)[: 2 if info else None]
     return next((found for of in kinds if (found := of(label, values)) is not None), None)
 
 
@@ -277,12 +283,23 @@ def _hashes(label: str, values: Collection[str]) -> tuple[str, str] | None:
 
 
 _OF_MESSAGES = re.compile(
-    r"(?:.*_)?(?:reason|cause|error|err|message|msg|result|outcome|failure|detail|details|description|why)",
+    r"(?:.*_)?(?:reason|cause|error|err|message|msg|result|outcome|failure|detail|details|description|why"
+    r"|subject|title|summary|comment)",
     re.IGNORECASE,
 )
 _MESSAGE = re.compile(r"\S*[a-z]\S*(?: \S+)+", re.IGNORECASE)
 _MANY_MESSAGES = 5
 _OF_WORDS = re.compile(r"\S+(?: \S+){3,}")
+
+
+_OF_ISSUES = re.compile(r"(?:.*_)?(?:pull|pr|issue|ticket|mr|merge_request|pull_request|bug|incident)", re.IGNORECASE)
+_ISSUE = re.compile(r"\D*\d+")
+
+
+def _issues(label: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return that values are numbers of issues or pull requests, and one of them; None where they are not."""
+    issues = len(values) > 1 and _OF_ISSUES.fullmatch(label) and all(map(_ISSUE.fullmatch, values))
+    return ("a number of an issue", next(iter(values))) if issues else None
 
 
 def _messages(label: str, values: Collection[str]) -> tuple[str, str] | None:
@@ -354,7 +371,7 @@ _AMOUNTS = frozenset(
     | {"retry_after", "backoff", "delay", "wait", "wait_time"}
 )
 """Labels that hold what the value of a series is for: an amount that changes."""
-_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?) ?(?:[KMGTP]i?B?|kB|B|%|m|[mµn]?s)?")
+_AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)(?:/\d+)? ?(?:[KMGTP]i?B?|kB|B|%|m|[mµn]?s)?")
 _OF_CLASSES = re.compile(r"class|tier|plan|flavou?r|preset|range|bucket|version|release|tag|level", re.IGNORECASE)
 _BYTES = re.compile(r"\d+(?:\.\d+)?(?:[KMGTP]i|[KMGT]i?B)")
 _MILLICORES = re.compile(r"[1-9]\d{2,}m")

@@ -59,7 +59,8 @@ _NO_VERSION = frozenset({"", "unknown", "unset", "undefined", "none", "(unknown)
 
 _THINGS = re.compile(
     r"(?:pods|nodes|replicas|objects|connections|threads|workers|items|entries|secrets|files|keys|resources|clients"
-    r"|leases|watchers|instances|members|shards|jobs|tasks|services|containers|endpoints|sessions|subscribers)$"
+    r"|leases|watchers|instances|members|shards|jobs|tasks|services|containers|endpoints|sessions|subscribers"
+    r"|[a-z]s_(?:in_?flight|under_way|queued|waiting|running))$"
 )
 """The end of the name of what there are whole ones of only."""
 

@@ -131,6 +131,18 @@ def test_reconciles_that_grow_faster_than_the_objects(square: bool, wrong: bool)
     assert bool(grown) is wrong
 
 
+@pytest.mark.parametrize(("count", "asked", "wrong"), [(100, False, True), (15, False, False), (100, True, False)])
+def test_reconciles_after_a_restart_that_no_list_explains(count: int, asked: bool, wrong: bool) -> None:
+    sim = settled(10)
+    for state, ms in (("begin", DEPLOYED + 1000), ("end", DEPLOYED + 1100)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    sim.request(DEPLOYED + 1050, 9, verb="watch", resource="pods", stage="ResponseStarted")
+    labels = {"controller": "pod", "result": "requeue_after" if asked else "success"}
+    scrape(sim, "counter", RECONCILES, {"start:steady-state": 0.0, "end:steady-state": float(count)}, **labels)
+    again = [one.text for one in found(sim) if one.id == "restarts"]
+    assert [f"reconciled {count:,} times" in text for text in again] == [True] * wrong
+
+
 def test_reconciles_of_objects_that_are_gone() -> None:
     sim = settled(5)
     end = DELETED - 20

@@ -56,13 +56,16 @@ def test_the_catalogue() -> None:
         ("my_reconciliations_total", "counter", "controller_runtime_reconcile_total"),
         ("my_active_workers", "gauge", "controller_runtime_active_workers"),
         ("my_busy_workers", "gauge", "controller_runtime_active_workers"),
+        ("my_webhook_duration_seconds", "histogram", "controller_runtime_webhook_latency_seconds"),
+        ("my_admission_requests_total", "counter", "controller_runtime_webhook_requests_total"),
     ],
 )
 def test_names_that_promise_what_a_built_in_says(name: str, kind: str, meant: str) -> None:
-    series = ['{controller="c"}']
+    label = "webhook" if "webhook" in meant else "controller"
+    series = [f'{{{label}="c"}}']
     if kind == "histogram":
         parts = {"bucket": ',le="+Inf"', "sum": "", "count": ""}
-        series = [f'{name}_{part}{{controller="c"{more}}}' for part, more in parts.items()]
+        series = [f'{name}_{part}{{{label}="c"{more}}}' for part, more in parts.items()]
     found = problems(ACTIVE, family(name, kind, *series))
     assert [(problem.rule, problem.fix) for problem in found] == [
         ("builtin-duplicate", f"take it away, and read {meant}")
