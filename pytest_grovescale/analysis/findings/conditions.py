@@ -279,18 +279,26 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
         for event in (events if len(life.events) >= _OBJECTS and life.own_updates else ())
         if event.difference is not None
         and seen.begin <= event.at < seen.end
-        and event.difference.kind == "content"
+        and event.difference.kind in ("content", "time")
         and event.difference.moved
     )
     if len(moved) >= _OBJECTS and moved.total() >= _LEAST:
         those = [life for life in lives if life.name in moved]
+        name, times = moved.most_common(1)[0]
+        restarted = all(
+            _start(seen, event.at)
+            for life in those
+            for event in life.events
+            if event.difference is not None and event.difference.moved
+        )
         yield Found(
             id=ID,
             severity="waste",
             about=About(aspect=Aspect.ACTION, requests=_status_writes(seen, those)),
-            text=f"{_MOVED} of {len(moved):,} {resource} moved {moved.total():,} times although the condition's status"
-            " did not change: it is the time of the write, not of a transition",
-            evidence=(f"{moved.most_common(1)[0][0]}: {moved.most_common(1)[0][1]:,} times",),
+            text=f"{_MOVED} of {len(moved):,} {resource} moved {moved.total():,} times{' after a restart' * restarted}"
+            " although the condition's status did not change: it is the time of the"
+            f" {'start' if restarted else 'write'}, not of a transition",
+            evidence=(f"{name}: {times:,} time{'s' * (times != 1)}",),
             check="noop_writes(max=0)",
         )
 

@@ -52,6 +52,9 @@ _LEAST_WAIT_NS = 5_000_000_000
 _LEAST_KNOWN_S = 1.0
 """Length of quiet times from which on they show what the operator does anyway, s."""
 
+_OF_KUBERNETES = re.compile(r"[a-z]+(?:\.(?:apps|batch|policy|autoscaling|[a-z.]+\.k8s\.io))?")
+"""Resources of Kubernetes' own API groups."""
+
 RESTARTED = frozenset({"container-restart", "process-restart"})
 """Kinds of incidents that are restarts."""
 
@@ -60,6 +63,9 @@ SEEN_GONE_NS = 1_000_000_000
 
 _LEAST_STEADY, _LEAST_GAP_NS, _STEADY = 100, 10_000_000, (0.8, 1.5)
 """Requests at a steady rate, the least distance between two of them, and what three of five have of the median."""
+
+_LEAST_EXACT, _EXACT = 30, (0.95, 1.05)
+"""The same where they come at one distance as exactly as a timer."""
 
 _OF_A_KIND, _GAP_OF_A_KIND_NS, _KINDS, _SEVERAL = 15, 40_000_000, 2, 2.0
 """Requests for one kind, distance between them, kinds with one rate, and busy workers, from which on each kind may have
@@ -384,7 +390,10 @@ class Observed(ObservedObjects):
 
     def _steady_rate(self, span: Span) -> float | None:
         sent = sorted(self.requests_in(span.start, span.end), key=lambda one: one.received)
-        return self._rate_of_all(span, sent) or self._rate_of_each_kind(span, sent)
+        # A client of its own for custom resources has a limit of its own: client-go's dynamic one.
+        of_kubernetes = [one for one in sent if _OF_KUBERNETES.fullmatch(one.resource)]
+        rate = self._rate_of_all(span, sent) or self._rate_of_each_kind(span, sent)
+        return rate or (self._rate_of_all(span, of_kubernetes) if 2 * len(of_kubernetes) >= len(sent) else None)
 
     def _rate_of_each_kind(self, span: Span, sent: Sequence[Sent]) -> float | None:
         """Return the rate at which requests for each kind come: controller-runtime's client has a limit for each.
@@ -413,10 +422,13 @@ class Observed(ObservedObjects):
         return max(rates) if alike else None
 
     def _rate_of_all(self, span: Span, sent: Sequence[Sent]) -> float | None:
-        if len(sent) < _LEAST_STEADY or not span.phase.milestones:
+        if len(sent) < _LEAST_EXACT or not span.phase.milestones:
             return None
         gaps = [after.received - before.received for before, after in itertools.pairwise(sent)]
         middle, (least, *_, most) = statistics.median(gaps), statistics.quantiles(gaps, n=5)
+        exact = middle >= _GAP_OF_A_KIND_NS and least >= _EXACT[0] * middle and most <= _EXACT[1] * middle
+        if len(sent) < _LEAST_STEADY and not exact:
+            return None
         if middle < _LEAST_GAP_NS or least < _STEADY[0] * middle or most > _STEADY[1] * middle:
             return None
         # Requests that wait for their answers follow each other at one distance, too.
@@ -431,7 +443,11 @@ class Observed(ObservedObjects):
         if sum(map(len, places.values())) < _KNOWN * len(sent):
             return None
         apart = [after - before for those in places.values() for before, after in itertools.pairwise(those[:_FIRST])]
-        return 1e9 / middle if len(apart) >= _LEAST_STEADY / 5 and statistics.median(apart) >= _BETWEEN else None
+        return (
+            1e9 / middle
+            if len(apart) >= min(len(sent), _LEAST_STEADY) / 5 and statistics.median(apart) >= _BETWEEN
+            else None
+        )
 
     def works_off(self, start: int, end: int) -> bool:
         """Return whether the operator came to no end of its work in a time: keys waited in its queues at each scrape.

@@ -15,12 +15,13 @@ controller's cache may still have it; one or two such owners are a note. Owners 
 next one took the object. A reference by another version counts where the object stays seconds
 after its owner was gone, and none does whose reference names its owner's: the garbage collector is not just behind. The
 kind of a reference is another one than the owner's where it is no singular of the owner's plural. What the operator
-takes over is a note, since a selector may be meant to do so.
+takes over is a note, since a selector may be meant to do so. Of names, three or more count that are those of objects of
+the owner's kind in the same namespace.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from ..audit_times import namespace_of
@@ -64,6 +65,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 f" one of the {owner.resource}: such an owner does not exist, and the garbage collector deletes them",
             )
         absent += [life for life in own if _owner_is_absent(seen, life)]
+        yield from _of_another(seen, resource, own)
         passed = [life for life in lives if len(life.owners) > 1]
         yield from _shared(seen, resource, passed)
         yield from _taken_over(seen, resource, passed)
@@ -95,6 +97,27 @@ def _is_mistaken(seen: Observed, life: Life) -> bool:
     """Return whether the UID in an object's owner reference is that of an object of another kind than it names."""
     owner = seen.known.get(life.owner or "")
     return owner is not None and bool(life.owner_kind) and not _is_of(life.owner_kind, owner.resource)
+
+
+def _of_another(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
+    """Yield the objects that have the names of several owners, and one and the same other owner."""
+    of_owner: dict[str, list[Life]] = defaultdict(list)
+    for life in lives:
+        owner = seen.known.get(life.owner or "")
+        if owner is None or owner.name == life.name:
+            continue
+        named = seen.of_name.get((owner.resource, (life.namespace, life.name)), ())
+        if any(other.exists(life.begun) for other in named):
+            of_owner[owner.uid].append(life)
+    for uid, those in of_owner.items():
+        owner = seen.known[uid]
+        if len({life.name for life in those}) >= _SEVERAL:
+            yield _finding(
+                seen,
+                those,
+                f"{number_of(len(those), resource)} have the names of other {owner.resource}, and the owner"
+                f" {owner.name}: they are deleted with it, and stay when the one is deleted whose name they have",
+            )
 
 
 def _shared(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:

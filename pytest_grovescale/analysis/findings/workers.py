@@ -73,6 +73,9 @@ _HELD_UP_SCRAPE_S, _MOSTLY = 0.5, 0.8
 _AT_ONCE = 100
 """Requests under way at once from which on no pool of workers is meant."""
 
+_AS_LIMITED = 1.5
+"""Distances between two requests of a limited client up to which a silence is one of them."""
+
 _SOME_KINDS = 1.5
 """Ratio of all requests to those at one rate from which on each kind has the rate."""
 
@@ -206,6 +209,7 @@ def _silent(seen: Observed) -> Iterator[Finding]:
     Known without any metrics: who sleeps in the only worker, or in the event loop, keeps all others waiting.
     """
     found: list[tuple[float, Finding]] = []
+    limits = [rate for span in seen.spans if (rate := seen.steady_rate(span)) is not None]
     for span in seen.spans if seen.operator and seen.log_whole else ():
         answers = [] if seen.rate_limited(span) else sorted(_answers(seen, span))
         if len(answers) < _ANSWERED:
@@ -222,6 +226,8 @@ def _silent(seen: Observed) -> Iterator[Finding]:
         if total < _SILENT * lasts or total - working * lasts < _IDLE * total:
             continue
         most, longest = max(one.waiting for one in silences), max(one.seconds for one in silences)
+        if any(longest * rate < _AS_LIMITED for rate in limits):
+            continue  # by the limit that another phase shows
         held = [f"a scrape of its metrics took {scrape_s:.2g} s then"] if scrape_s >= _HELD_UP_SCRAPE_S else []
         one = Found(
             id=ID,

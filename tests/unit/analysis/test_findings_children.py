@@ -339,6 +339,20 @@ def test_a_time_of_transition_without_one(moved: int) -> None:
     assert ids(sim) == ({"conditions"} if moved else set())
 
 
+@pytest.mark.parametrize(("moved", "wrong"), [(1, True), (0, False)])
+def test_a_time_of_transition_that_each_start_moves(moved: int, wrong: bool) -> None:
+    sim = settled()
+    for state, ms in (("begin", DEPLOYED + 1000), ("end", DEPLOYED + 1100)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    for number in range(6):
+        clique(sim, f"c-{number}", 200)
+        fields = ["status.conditions[].lastTransitionTime"]
+        written(sim, f"c-{number}", DEPLOYED + 1500 + number, "time", paths=fields, moved=moved)
+    gone(sim)
+    moves = [one.text for one in found(sim) if one.id == "conditions"]
+    assert ["after a restart" in text for text in moves] == [True] * wrong
+
+
 @pytest.mark.parametrize(
     ("paths", "ms", "wrong"),
     [(["message"], DEPLOYED + 5300, True), (["message", "reason"], DEPLOYED + 5300, False), (["message"], 400, False)],

@@ -410,3 +410,35 @@ def test_a_generation_that_is_observed_before_its_effect(
             seen(sim, f"{name}-s", CHANGED + 200, "modified", difference=difference)
     all_gone(sim)
     assert any("observed" in one.text for one in findings(versioned(sim), "stale-status")) == noted
+
+
+@pytest.mark.parametrize(("number", "others", "wrong"), [(4, True, True), (2, True, False), (4, False, False)])
+def test_children_that_have_another_owner_than_their_name_has(number: int, others: bool, wrong: bool) -> None:
+    sim = settled()
+    for index in range(6):
+        if others or not index:
+            applied(sim, f"c-{index}")
+    for index in range(1, 1 + number):
+        made(sim, f"c-{index}", 300, owner="uid-c-0")
+    all_gone(sim)
+    texts = [one.text for one in findings(sim, "ownership")]
+    assert any("names of other cliques" in text for text in texts) is wrong
+
+
+@pytest.mark.parametrize(
+    ("objects", "took", "verb", "wrong"),
+    [(6, 20, "update", True), (3, 20, "update", False), (6, 5, "update", False), (6, 20, "get", False)],
+)
+def test_two_requests_for_one_object_at_once(objects: int, took: int, verb: str, wrong: bool) -> None:
+    sim = settled()
+    for index in range(6):
+        applied(sim, f"c-{index}")
+    for index in range(objects):
+        for later in (0, 10):
+            sim.request(
+                400 + 30 * index + later, took, verb=verb, resource="cliques", group="a.io", namespace="t",
+                name=f"c-{index}",
+            )  # fmt: skip
+    all_gone(sim)
+    texts = [one.text for one in found(sim) if one.id == "rival-writers"]
+    assert any("under way at once" in text for text in texts) is wrong

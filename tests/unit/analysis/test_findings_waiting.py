@@ -16,7 +16,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.object_references import any_kind
 
 from .simulated import Simulation
-from .test_findings import DELETED, DEPLOYED, IDLE, found, opened, scrape, settled
+from .test_findings import DELETED, DEPLOYED, IDLE, found, made, opened, scrape, settled
 from .test_findings_objects import CLIQUES, busy_workers, clique, gone, idle_cpu, shown
 
 CLIQUE: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
@@ -361,6 +361,27 @@ def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, nam
     texts = [one.text for one in found(sim) if "of its client" in one.text]
     assert len(texts) == named
     assert all("at 41.7 a second" in text for text in texts)
+
+
+@pytest.mark.parametrize(("jitter", "named"), [(0, True), (20, False)])
+def test_few_requests_at_exactly_one_rate_beside_another_client(jitter: int, named: bool) -> None:
+    """What client-go's dynamic client sends has a limit of its own: custom resources come between the others."""
+    sim = settled()
+    idle_cpu(sim)
+    sim.watch(CLIQUES, 6)
+    for owner in range(12):
+        shown(sim, f"owner-{owner}", 150, "added", owner="")
+    for number in range(64):
+        child, owner = divmod(number, 12)
+        ms = 200 + 50 * number + sim.random.randint(-jitter, jitter)
+        made(sim, f"child-{owner}-{child}", ms, owner=f"uid-owner-{owner}")
+        if number % 3 == 0:
+            sim.request(
+                ms + 31, 3, verb="update", resource="cliques", group="a.io", namespace="t", name=f"owner-{owner}"
+            )
+    gone(sim)
+    texts = [one.text for one in found(sim) if "of its client" in one.text]
+    assert bool(texts) is named
 
 
 @pytest.mark.parametrize(("busy", "named"), [(4.8, True), (1.0, False)])
