@@ -133,7 +133,7 @@ _MANY_SHAPES = {
         re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)|(?:\d+h)?\d+m\d?[1-46-9]s"),
     ),
     "a URL with a path": (3, re.compile(r"(?!spiffe)[a-z][a-z0-9+.-]*://[^/\s]+(?:/[^/\s]+){2,}/?", re.IGNORECASE)),
-    "a file's path": (3, re.compile(r"(?:[\w.-]+/)+[\w.-]*[a-z][\w-]*\.[a-z]{1,5}", re.IGNORECASE)),
+    "a file's path": (3, re.compile(r"(?=.*[a-z])(?:[\w.-]+/)+[\w.-]+\.[a-z]{1,5}", re.IGNORECASE)),
     BUILD_OF_ONE: (3, re.compile(r"[a-z][\w-]*-v?\d+\.\d+\.\d+")),
     "a Service's address": (3, re.compile(r"[a-z0-9-]+\.[a-z0-9-]+\.svc(?:[.:]\S*)?")),
     "a network": (5, re.compile(r"\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}|(?=.*:)[0-9a-f:]{3,40}/\d{1,3}", re.IGNORECASE)),
@@ -287,7 +287,7 @@ _OF_MESSAGES = re.compile(
     r"|subject|title|summary|comment)",
     re.IGNORECASE,
 )
-_MESSAGE = re.compile(r"\S*[a-z]\S*(?: \S+)+", re.IGNORECASE)
+_MESSAGE = re.compile(r"(?=[^ ]*[a-z])\S+(?: \S+)+", re.IGNORECASE)
 _MANY_MESSAGES = 5
 _OF_WORDS = re.compile(r"\S+(?: \S+){3,}")
 

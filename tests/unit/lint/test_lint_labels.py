@@ -247,8 +247,9 @@ def test_any_value_is_judged_in_time(value: str) -> None:
 def test_hostile_values_take_no_time() -> None:
     values = ("a" * 16_000, "/a" * 8_000 + " ", "a-" * 8_000, "a b " * 4_000, "1" * 16_000, "0a" * 8_000 + "-")
     more = ("/a/123", "-12345678", "0123456789abcdef-", "a=1, ", "_", ":a")
-    for value in (*values, *(f"CN=a{part * (16_000 // len(part))} \\n" for part in more)):
-        problems(family("x_things", "gauge", f'{{part="{value}"}}'))
+    for value in (*values, *(f"CN=a{part * (16_000 // len(part))} \\n" for part in more), "a/" + "a." * 8_000 + "-"):
+        for label in ("part", "error"):
+            problems(family("x_things", "gauge", *(f'{{{label}="{value}{end}"}}' for end in ("", " ", "x"))))
 
 
 def test_values_that_differ_in_a_number_at_their_end_are_found() -> None:
