@@ -30,8 +30,7 @@ def workload_template(facts: Facts, resource: CustomResource, samples: Mapping[s
     named |= {path: f"MADE{index}" for index, path in enumerate(made)}
     obj = custom_resources.replaced(sample.object, named)
     obj = {**obj, "metadata": {**obj["metadata"], "name": "NAME", "namespace": "NAMESPACE"}}
-    if not resource.file:
-        obj = _selecting_its_own(obj, str(sample.object["metadata"]["name"]))
+    obj = _selecting_its_own(obj, str(sample.object["metadata"]["name"]), any_value=bool(resource.file))
     if not resource.namespaced:
         del obj["metadata"]["namespace"]
     guesses = [_of_reference(each) for each in references if not each.is_to_sample]
@@ -66,11 +65,19 @@ def workload_template(facts: Facts, resource: CustomResource, samples: Mapping[s
     )
 
 
-def _selecting_its_own(obj: Object, name: str) -> Object:
-    """Return an object whose labels and selectors that have its name differ from object to object, as the name does."""
-    paths = [
-        path for path, value in custom_resources.texts(obj) if value == name and {"labels", "matchLabels"} & {*path}
-    ]
+def _selecting_its_own(obj: Object, name: str, *, any_value: bool) -> Object:
+    """Return an object whose labels and selectors that have its name differ from object to object, as the name does.
+
+    ``any_value``: so does the first label that its spec selects and gives to its own pods, whatever its value: objects
+    of a sample that does so would otherwise select the pods of each other.
+    """
+    texts = [(path, value) for path, value in custom_resources.texts(obj) if {"labels", "matchLabels"} & {*path}]
+    in_spec = [(path[-2], (path[-1], value)) for path, value in texts if path[0] == "spec" and len(path) > 2]
+    selected, given = ({pair for of, pair in in_spec if of == where} for where in ("matchLabels", "labels"))
+    own = sorted(selected & given, key=str)[:1] if any_value else []
+    if any_value and not own:
+        return obj
+    paths = [path for path, value in texts if value == name or (path[-1], value) in own]
     made: Object = custom_resources.replaced(obj, dict.fromkeys(paths, "NAME"))
     return made
 

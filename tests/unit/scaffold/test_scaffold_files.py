@@ -310,6 +310,17 @@ def test_the_sample_that_says_most_is_taken() -> None:
     assert "size: 2" in text(made, "gadget.yaml.j2")
 
 
+def test_objects_of_a_sample_that_selects_its_pods_select_their_own() -> None:
+    head = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a}\n"
+    labels = "template: {metadata: {labels: {app: web, tier: front}}}"
+    selecting = f"{head}spec: {{selector: {{matchLabels: {{app: web}}}}, {labels}}}\n"
+    made = text(plan({"samples/a.yaml": selecting}), "gadget.yaml.j2")
+    assert made.count('app: {{ name | default("gadget") }}-{{ number }}') == 2
+    assert "tier: front" in made
+    other = f"{head}spec: {{selector: {{matchLabels: {{app: db}}}}, {labels}}}\n"
+    assert "app: db" in text(plan({"samples/a.yaml": other}), "gadget.yaml.j2")
+
+
 def test_what_is_there_to_be_refused_is_no_sample_while_another_is() -> None:
     head = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {NAME}\n"
     refused = {"samples/malformed.yaml": head.replace("NAME", "name: a") + "spec: {size: 1}\n"}
