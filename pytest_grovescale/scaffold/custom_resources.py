@@ -123,9 +123,12 @@ def sample(facts: Facts, resource: CustomResource) -> Sample:
         for found in facts.of_kind("Secret", "ConfigMap")
         if found.file == chosen.file or (found.name in named and _rank(found.file, _SAMPLES)[0] < len(_SAMPLES))
     ]
+    # Samples of several files share a name: the one beside the sample is meant.
+    companions.sort(key=lambda found: found.file != chosen.file)
+    by_name = {(found.kind, found.name): found for found in reversed(companions)}
     return Sample(
         object=_completed(_stripped(chosen.object), resource),
-        companions=tuple(_stripped(found.object) for found in companions),
+        companions=tuple(_stripped(found.object) for found in companions if found is by_name[found.kind, found.name]),
         source=chosen.file,
     )
 

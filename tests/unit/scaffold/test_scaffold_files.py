@@ -321,6 +321,15 @@ def test_objects_of_a_sample_that_selects_its_pods_select_their_own() -> None:
     assert "app: db" in text(plan({"samples/a.yaml": other}), "gadget.yaml.j2")
 
 
+def test_of_two_companions_with_one_name_the_one_beside_the_sample_is_taken() -> None:
+    gadget = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {name: a}\nspec: {code: script}\n"
+    code = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: script}\ndata: {a: VALUE}\n"
+    beside = {"samples/a.yaml": f"{code.replace('VALUE', 'mine')}---\n{gadget}"}
+    made = text(plan({"samples/0.yaml": code.replace("VALUE", "other"), **beside}), "gadget.yaml.j2")
+    assert made.count("kind: ConfigMap") == 1
+    assert "a: mine" in made
+
+
 def test_what_is_there_to_be_refused_is_no_sample_while_another_is() -> None:
     head = "apiVersion: example.com/v1\nkind: Gadget\nmetadata: {NAME}\n"
     refused = {"samples/malformed.yaml": head.replace("NAME", "name: a") + "spec: {size: 1}\n"}
