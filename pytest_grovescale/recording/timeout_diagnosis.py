@@ -32,6 +32,7 @@ _Object = dict[str, Any]
 async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at: int) -> list[LateObject]:
     """Return the late objects of all open milestones: one GET and one bounded LIST of events for each object.
 
+    Beside the first that is no pod, one bounded LIST of its namespace's pods without a node.
     For those that do not exist, one LIST of the namespace's warnings: who should make them says there why it cannot.
     After an API server failed to answer once, it is not asked about the other objects.
     """
@@ -61,7 +62,9 @@ async def account(shortfalls: list[Shortfall], client: Client, *, phase: str, at
         for ref in shortfall.objects[:LIMIT]:
             owner, reason, events = "", "the API server does not answer", list[str]()
             if reachable:
-                owner, reason, events, reachable = await _tell(ref, shortfall, client)
+                # Of the first one: mostly all wait for the same.
+                pods = await _without_node(ref, client) if ref is shortfall.objects[0] and not shortfall.surplus else []
+                owner, reason, events, reachable = await _tell(ref, shortfall, client, pods)
             add(shortfall.milestone, ref, reason, events, owner)
     return found
 
@@ -112,13 +115,35 @@ async def _listed(path: str, client: Client, **parameters: str) -> _Object:
     return msgspec.json.decode(body, type=dict[str, Any])
 
 
-async def _tell(ref: ObjectRef, shortfall: Shortfall, client: Client) -> tuple[str, str, list[str], bool]:
-    """Return owner, reason, last events, and whether the API server answered."""
+async def _without_node(ref: ObjectRef, client: Client) -> list[str]:
+    """Return what the scheduler says of a pod without a node in an object's namespace; nothing where it is a pod.
+
+    What a custom resource waits for are often its pods, and of these its own status seldom says why.
+    """
+    if ref.resource == "pods" or not ref.namespace:
+        return []
+    path = f"/api/v1/namespaces/{ref.namespace}/pods"
+    try:
+        pods = _parts(await _listed(path, client, limit=str(LIMIT), fieldSelector="spec.nodeName="), "items")
+    except ApiError:
+        return []  # without the right to list pods the rest stands; a server that does not answer, `_tell` reports
+    for pod in pods:
+        for condition in _parts(_part(pod, "status"), "conditions"):
+            if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+                return [f"pod {_part(pod, 'metadata').get('name')} has no node: {_reason(condition)}"]
+    return []
+
+
+async def _tell(
+    ref: ObjectRef, shortfall: Shortfall, client: Client, beside: list[str]
+) -> tuple[str, str, list[str], bool]:
+    """Return owner, reason, last events, and whether the API server answered; ``beside``: a reason of its pods."""
     try:
         obj = await _get(ref, shortfall.count.watch.path, client)
         reason = "; ".join(
             (
                 *failing(obj, shortfall),
+                *beside,
                 *explain(obj, leaving=shortfall.surplus and shortfall.count.where == Predicate()),
             )
         )

@@ -305,6 +305,27 @@ def test_account_of_late_objects(
     assert shown == snapshot
 
 
+def test_account_of_objects_whose_pods_have_no_node(control_plane: ControlPlane, maps: Maps, tmp_path: Path) -> None:
+    path = f"/api/v1/namespaces/{maps.namespace}/pods"
+    control_plane.request(
+        "POST", path, {"metadata": {"name": "w"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    )
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/9 nodes"}
+    merge = "application/merge-patch+json"
+    control_plane.request("PATCH", f"{path}/w/status", {"status": {"conditions": [said]}}, kind=merge)
+    for name in "ab":
+        maps.create(name)
+    wanted = Predicate(tests=(FieldTest(path="data.a", value="ready"),))
+    with recorder(tmp_path, control_plane.access) as running:
+        running.begin_phase("p", [("ready", maps.count(2, where=wanted))], timeout=60)
+        until(running, Progress, counts={"ready": (0, 2)})
+        running.wait(0)
+        late = running.end_phase("p", "timeout", "too slow")
+    first, second = (item.reason for item in late)
+    assert "0/9 nodes" in first
+    assert "0/9 nodes" not in second
+
+
 def test_account_of_objects_that_only_the_selector_leaves_out(
     control_plane: ControlPlane, maps: Maps, tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
