@@ -201,8 +201,8 @@ def replaced(value: Any, texts: Mapping[tuple[str | int, ...], str], path: tuple
 
 def _stripped(obj: Object) -> Object:
     metadata = {key: obj["metadata"][key] for key in ("name", "labels", "annotations") if obj["metadata"].get(key)}
-    # Files for kubectl create have generateName, and test data may have no name at all.
-    metadata.setdefault("name", str(obj["metadata"].get("generateName", "")).strip("-") or str(obj["kind"]).lower())
+    if "name" not in metadata:  # it is for kubectl create
+        metadata["name"] = obj["metadata"]["generateName"].strip("-")
     return {key: value for key, value in obj.items() if key not in ("metadata", "status")} | {"metadata": metadata}
 
 

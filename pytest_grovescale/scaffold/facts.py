@@ -17,6 +17,7 @@ _NOT_ENTERED = {"vendor", "node_modules", "testdata", "third_party", "bin", "dis
 _NOT_ENTERED |= {"obj", "target"}
 """Names of folders with other projects, tests, and generated files. `dist` holds what `config` does, rendered."""
 _OF_TESTS = {"test", "tests", "e2e"}
+_OF_EXAMPLES = {"example", "examples", "sample", "samples", "docs"}
 _NAMES = {"PROJECT", "Dockerfile", "Containerfile", "Makefile", ".gitignore", "go.mod", "Chart.yaml"}
 _NAMES |= {"pom.xml", "mvnw", "gradlew", "build.gradle", "settings.gradle"}
 _SUFFIXES = {".go", ".py", ".sh", ".bash", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rs", ".java", ".kt", ".cs"}
@@ -116,13 +117,10 @@ def of(name: str, files: Mapping[str, str]) -> Facts:
     return Facts(name=name, files=ordered, objects=tuple(_objects(ordered)))
 
 
-_OF_OTHERS = frozenset({"example", "examples", "sample", "samples", "test", "tests", "testdata", "e2e", "docs", "hack"})
-
-
 def _charts(files: Mapping[str, str]) -> list[str]:
     """Return the folders of charts, but those of charts that are parts of others, and of examples and tests."""
-    folders = [str(PurePosixPath(path).parent) for path in files if PurePosixPath(path).name == "Chart.yaml"]
-    folders = [folder for folder in folders if not _OF_OTHERS.intersection(PurePosixPath(folder).parts)]
+    charts = [PurePosixPath(path) for path in files if PurePosixPath(path).name == "Chart.yaml"]
+    folders = [str(path.parent) for path in charts if not (_is_test(str(path)) or _OF_EXAMPLES & {*path.parts})]
     return [
         folder
         for folder in folders

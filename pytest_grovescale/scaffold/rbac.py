@@ -79,17 +79,19 @@ def _bound(facts: Facts, groups: set[str], *, elects_leader: bool) -> list[str]:
             if subject.get("kind") == "ServiceAccount" and (elects_leader or "leader" not in binding.name):
                 account = (str(subject.get("namespace", "")), str(subject.get("name", "")))
                 accounts.setdefault(account, []).append(binding)
-    fitting: list[tuple[bool, int, list[str]]] = []
-    own = container(facts).account
+    fitting: list[tuple[str, int, list[str]]] = []
     for (_, name), bindings in accounts.items():
         refs = [binding.object.get("roleRef") or {} for binding in bindings]
         named = [roles.get((str(ref.get("kind")), str(ref.get("name")))) for ref in refs]
         if any(role is not None and _covers(role, groups) for role in named):
             files = [file for each, role in zip(bindings, named, strict=True) for file in _files(each, role)]
             rules = sum(len(role.object.get("rules") or []) for role in named if role is not None)
-            fitting.append((name == own, rules, list(dict.fromkeys(files))))
-    # Tools beside the operator have accounts, too, and fewer rights.
-    return max(fitting, key=lambda one: one[:2], default=(False, 0, []))[2]
+            fitting.append((name, rules, list(dict.fromkeys(files))))
+    if len(fitting) > 1:
+        # Tools beside the operator have accounts, too, and fewer rights.
+        own = container(facts).account
+        fitting.sort(key=lambda one: (one[0] == own, one[1]), reverse=True)
+    return fitting[0][2] if fitting else []
 
 
 def _files(binding: Found, role: Found | None) -> list[str]:

@@ -126,7 +126,7 @@ def with_findings(contents: Contents, test: TestResult, faults: ApiFaults, *, ru
     if not may_have_findings(test):
         return test
     seen = Observed(contents, test, faults)
-    calm = seen.calm()
+    calm = seen.calm
     seen.test = calm.test = msgspec.structs.replace(test, idle=idle_windows_of(calm))
     if not rules:
         return seen.test

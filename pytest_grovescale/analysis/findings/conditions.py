@@ -273,24 +273,20 @@ def _never_true(seen: Observed, resource: str) -> Iterator[Finding]:
 
 def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Finding]:
     """Yield that times of transition move in changes that are no transition, and that something else is with them."""
-    moved = Counter(
-        life.name
+    moves = [
+        (life.name, event.at)
         for life, events in seen.kinds[resource].changed(_MOVED)
         for event in (events if len(life.events) >= _OBJECTS and life.own_updates else ())
         if event.difference is not None
         and seen.begin <= event.at < seen.end
         and event.difference.kind in ("content", "time")
         and event.difference.moved
-    )
+    ]
+    moved = Counter(name for name, _ in moves)
     if len(moved) >= _OBJECTS and moved.total() >= _LEAST:
         those = [life for life in lives if life.name in moved]
         name, times = moved.most_common(1)[0]
-        restarted = all(
-            _start(seen, event.at)
-            for life in those
-            for event in life.events
-            if event.difference is not None and event.difference.moved
-        )
+        restarted = all(_start(seen, at) for _, at in moves)
         yield Found(
             id=ID,
             severity="waste",

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
 from ...exposition.families import parse
+from ...recording.conditions import is_builtin
 from ...recording.records import SETTLED
 from ..api_requests import triggers_of
 from ..metrics.history import TargetHistory
@@ -52,9 +53,6 @@ _LEAST_WAIT_NS = 5_000_000_000
 _LEAST_KNOWN_S = 1.0
 """Length of quiet times from which on they show what the operator does anyway, s."""
 
-_OF_KUBERNETES = re.compile(r"[a-z]+(?:\.(?:apps|batch|policy|autoscaling|[a-z.]+\.k8s\.io))?")
-"""Resources of Kubernetes' own API groups."""
-
 RESTARTED = frozenset({"container-restart", "process-restart"})
 """Kinds of incidents that are restarts."""
 
@@ -84,8 +82,9 @@ LEAST_STALL_S = 5.0
 class Observed(ObservedObjects):
     """One test, as rules read it."""
 
+    @functools.cached_property
     def calm(self) -> Observed:
-        """Return the same without the phases in which faults were in force, and what was requested then."""
+        """The same without the phases in which faults were in force, and what was requested then."""
         return Observed(self.contents, self.test, self.faults, calm=True) if self.faults.windows else self
 
     @functools.cached_property
@@ -391,7 +390,7 @@ class Observed(ObservedObjects):
     def _steady_rate(self, span: Span) -> float | None:
         sent = sorted(self.requests_in(span.start, span.end), key=lambda one: one.received)
         # A client of its own for custom resources has a limit of its own: client-go's dynamic one.
-        of_kubernetes = [one for one in sent if _OF_KUBERNETES.fullmatch(one.resource)]
+        of_kubernetes = [one for one in sent if is_builtin(one.resource)]
         rate = self._rate_of_all(span, sent) or self._rate_of_each_kind(span, sent)
         return rate or (self._rate_of_all(span, of_kubernetes) if 2 * len(of_kubernetes) >= len(sent) else None)
 

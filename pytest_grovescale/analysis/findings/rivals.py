@@ -92,7 +92,7 @@ def _at_once(seen: Observed) -> Iterator[Finding]:
     otherwise, or calls Done too early, gives one to two.
     """
     of_object: dict[tuple[str, str, ObjectId], list[Sent]] = defaultdict(list)
-    for one in seen.calm().requests:
+    for one in seen.calm.requests:
         if one.verb in _WRITES and one.name and one.category not in ("lease", "event"):
             of_object[one.resource, one.what, one.object].append(one)
     found: dict[str, list[Sent]] = defaultdict(list)

@@ -48,42 +48,14 @@ _INDEX = re.compile(r"0x[0-9a-f]+|\d+")
 _STATUS = re.compile(r"[1-5](?:xx|\d\d)", re.IGNORECASE)
 
 _SIDES = frozenset(
-    {
-        "up",
-        "down",
-        "rx",
-        "tx",
-        "in",
-        "out",
-        "read",
-        "write",
-        "reads",
-        "writes",
-        "receive",
-        "transmit",
-        "local",
-        "remote",
-    }
-    | {"cpu", "memory", "io", "data", "metadata"}
+    {"up", "down", "rx", "tx", "in", "out", "read", "write", "reads", "writes", "receive", "transmit"}
+    | {"local", "remote", "cpu", "memory", "io", "data", "metadata"}
 )
 """Words of what is not added up: two directions, two resources."""
 
 _NO_THINGS = frozenset(
-    {
-        "collector",
-        "module",
-        "component",
-        "subsystem",
-        "plugin",
-        "direction",
-        "mode",
-        "type",
-        "verb",
-        "method",
-        "operation",
-        "op",
-        "action",
-    }
+    {"collector", "module", "component", "subsystem", "plugin", "direction", "mode", "type", "verb", "method"}
+    | {"operation", "op", "action"}
     | OF_OUTCOMES
 )
 """Labels whose values are words of any name: ``down``, ``receive``."""

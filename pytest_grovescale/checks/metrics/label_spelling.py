@@ -64,6 +64,7 @@ _SYNONYMS = (
 """Words for one outcome; what an error is beside a failure is the program's own."""
 _CLASS, _CODE = re.compile(r"[1-5]xx", re.IGNORECASE), re.compile(r"[1-5]\d\d")
 """Of an answer of HTTP."""
+_NUMBER_OF_GRPC = re.compile(r"1?\d")
 _OF_GRPC = re.compile(
     r"OK|Canceled|InvalidArgument|DeadlineExceeded|NotFound|AlreadyExists|PermissionDenied|ResourceExhausted"
     r"|FailedPrecondition|Aborted|OutOfRange|Unimplemented|Internal|Unavailable|DataLoss|Unauthenticated"
@@ -123,7 +124,7 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
     if _NUMBERED.fullmatch(label) and len(values) > 1 and all(re.fullmatch(r"\d\d?", value) for value in values):
         says = f"the values of {label} are numbers that stand for words ({', '.join(sorted(values)[:3])})"
         yield says, values[0], "write the words"
-    numbers, words = (sorted(filter(test, values)) for test in (re.compile(r"1?\d").fullmatch, _OF_GRPC.fullmatch))
+    numbers, words = (sorted(filter(test, values)) for test in (_NUMBER_OF_GRPC.fullmatch, _OF_GRPC.fullmatch))
     if numbers and words:
         says = f"{label} has the code {numbers[0]} of gRPC and the name {words[0]}, so that a query has to know of both"
         yield says, numbers[0], "write the names"

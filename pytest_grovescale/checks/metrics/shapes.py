@@ -108,6 +108,9 @@ _MIXED = r"[a-z]*(?:\d+[a-z]+){2,}\d*"
 
 _TERM = r"[a-z0-9][\w./-]*(?: ?[!=]?= ?[\w.-]*| (?:not)?in \([^)]*\))"
 
+_TO_THE_SECOND = r"(?:\d+h)?\d+m\d?[1-46-9]s"
+"""What someone chose is mostly a multiple of five seconds."""
+
 _MANY_SHAPES = {
     "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}(?:\.{2,3}[0-9a-f]{7,})?")),
     "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
@@ -130,7 +133,7 @@ _MANY_SHAPES = {
     "a URL": (5, re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)),
     "a duration": (
         3,
-        re.compile(r"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)|(?:\d+h)?\d+m\d?[1-46-9]s"),
+        re.compile(rf"-?(?:\d+h)?(?:\d+m)?\d+(?:\.\d+)(?:s|ms|µs|us|ns)|{_TO_THE_SECOND}"),
     ),
     "a URL with a path": (3, re.compile(r"(?!spiffe)[a-z][a-z0-9+.-]*://[^/\s]+(?:/[^/\s]+){2,}/?", re.IGNORECASE)),
     "a file's path": (3, re.compile(r"(?=.*[a-z])(?:[\w.-]+/)+[\w.-]+\.[a-z]{1,5}", re.IGNORECASE)),
@@ -138,8 +141,7 @@ _MANY_SHAPES = {
     "a Service's address": (3, re.compile(r"[a-z0-9-]+\.[a-z0-9-]+\.svc(?:[.:]\S*)?")),
     "a network": (5, re.compile(r"\d{1,3}(?:\.\d{1,3}){3}/\d{1,2}|(?=.*:)[0-9a-f:]{3,40}/\d{1,3}", re.IGNORECASE)),
     "a selector of labels": (2, re.compile(rf"{_TERM}(?:, ?{_TERM})*")),
-    # What someone chose is mostly a multiple of five seconds.
-    "a duration to the second": (2, re.compile(r"(?:\d+h)?\d+m\d?[1-46-9]s")),
+    "a duration to the second": (2, re.compile(_TO_THE_SECOND)),
     # Of a scale of factors a few have as many: 1, 1.125, 1.0625.
     "a number with many digits": (1, re.compile(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", re.IGNORECASE)),
     "a number in hexadecimal": (3, re.compile(r"0x[0-9a-f]+", re.IGNORECASE)),
@@ -196,7 +198,7 @@ def shape_under(label: str, values: Collection[str], *, info: bool) -> tuple[str
 
     ``info``: whether they are facts of an info, which has any.
     """
-    kinds = (_times, _ports, _peers, _owned, _hashes, _issues, _messages)[: 2 if info else None]
+    kinds = (_times, _ports) if info else (_times, _ports, _peers, _owned, _hashes, _issues, _messages)
     return next((found for of in kinds if (found := of(label, values)) is not None), None)
 
 
@@ -213,7 +215,7 @@ def _times(label: str, values: Collection[str]) -> tuple[str, str] | None:
     return ("a time", next(iter(values))) if times else None
 
 
-def _ports(label: str, values: Iterable[str]) -> tuple[str, str] | None:
+def _ports(label: str, values: Collection[str]) -> tuple[str, str] | None:
     """Return that values are ports of those who connect, and one of them; None where they are not."""
     if not _OF_PEERS.fullmatch(label):
         return None
@@ -267,9 +269,6 @@ def _owned(label: str, values: Collection[str]) -> tuple[str, str] | None:
     return "a name with its owner", matches[0][0]
 
 
-_NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")
-
-
 _OF_HASHES = re.compile(
     r"(?:.*_)?(?:hash|sha\d*|digest|checksum|etag|fingerprint|thumbprint|nonce|cursor)", re.IGNORECASE
 )
@@ -282,16 +281,6 @@ def _hashes(label: str, values: Collection[str]) -> tuple[str, str] | None:
     return ("a hash", hashes[0]) if len(hashes) > 1 else None
 
 
-_OF_MESSAGES = re.compile(
-    r"(?:.*_)?(?:reason|cause|error|err|message|msg|result|outcome|failure|detail|details|description|why"
-    r"|subject|title|summary|comment)",
-    re.IGNORECASE,
-)
-_MESSAGE = re.compile(r"(?=[^ ]*[a-z])\S+(?: \S+)+", re.IGNORECASE)
-_MANY_MESSAGES = 5
-_OF_WORDS = re.compile(r"\S+(?: \S+){3,}")
-
-
 _OF_ISSUES = re.compile(r"(?:.*_)?(?:pull|pr|issue|ticket|mr|merge_request|pull_request|bug|incident)", re.IGNORECASE)
 _ISSUE = re.compile(r"\D*\d+")
 
@@ -300,6 +289,16 @@ def _issues(label: str, values: Collection[str]) -> tuple[str, str] | None:
     """Return that values are numbers of issues or pull requests, and one of them; None where they are not."""
     issues = len(values) > 1 and _OF_ISSUES.fullmatch(label) and all(map(_ISSUE.fullmatch, values))
     return ("a number of an issue", next(iter(values))) if issues else None
+
+
+_OF_MESSAGES = re.compile(
+    r"(?:.*_)?(?:reason|cause|error|err|message|msg|result|outcome|failure|detail|details|description|why"
+    r"|subject|title|summary|comment)",
+    re.IGNORECASE,
+)
+_MESSAGE = re.compile(r"(?=[^ ]*[a-z])\S+(?: \S+)+", re.IGNORECASE)
+_MANY_MESSAGES = 5
+_OF_WORDS = re.compile(r"\S+(?: \S+){3,}")
 
 
 def _messages(label: str, values: Collection[str]) -> tuple[str, str] | None:
@@ -311,6 +310,9 @@ def _messages(label: str, values: Collection[str]) -> tuple[str, str] | None:
     if len(texts) >= _MANY_MESSAGES or (len(texts) > 1 and any(map(_OF_WORDS.fullmatch, texts))):
         return "a message", max(texts, key=len)
     return None
+
+
+_NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")
 
 
 def objects_in_paths(values: Iterable[str]) -> tuple[str, str] | None:

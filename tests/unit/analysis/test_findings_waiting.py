@@ -343,16 +343,22 @@ def test_threads_of_each_object(number: int, severity: str) -> None:
     assert [one.severity for one in own] == ([severity] if severity else [])
 
 
-@pytest.mark.parametrize(
-    ("order", "jitter", "named"), [("in turn", 0, True), ("in a row", 0, False), ("in turn", 12, False)]
-)
-def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, named: bool) -> None:
-    """Twelve owners with ten children each: several workers that share a limit, a single one, or none."""
+def twelve_owners() -> Simulation:
+    """Return a run with owners of children that are yet to come, and an operator that does not work meanwhile."""
     sim = settled()
     idle_cpu(sim)
     sim.watch(CLIQUES, 6)
     for owner in range(12):
         shown(sim, f"owner-{owner}", 150, "added", owner="")
+    return sim
+
+
+@pytest.mark.parametrize(
+    ("order", "jitter", "named"), [("in turn", 0, True), ("in a row", 0, False), ("in turn", 12, False)]
+)
+def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, named: bool) -> None:
+    """Twelve owners with ten children each: several workers that share a limit, a single one, or none."""
+    sim = twelve_owners()
     for number in range(120):
         child, owner = divmod(number, 12) if order == "in turn" else reversed(divmod(number, 10))
         ms = 200 + 24 * number + sim.random.randint(-jitter, jitter)
@@ -366,11 +372,7 @@ def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, nam
 @pytest.mark.parametrize(("jitter", "named"), [(0, True), (20, False)])
 def test_few_requests_at_exactly_one_rate_beside_another_client(jitter: int, named: bool) -> None:
     """What client-go's dynamic client sends has a limit of its own: custom resources come between the others."""
-    sim = settled()
-    idle_cpu(sim)
-    sim.watch(CLIQUES, 6)
-    for owner in range(12):
-        shown(sim, f"owner-{owner}", 150, "added", owner="")
+    sim = twelve_owners()
     for number in range(64):
         child, owner = divmod(number, 12)
         ms = 200 + 50 * number + sim.random.randint(-jitter, jitter)
