@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -52,6 +52,9 @@ _HARMLESS, _SHORT = 4096, 96
 _LOOKS = 2
 """Versions of one object in which credentials are looked for: the search costs as much as all else."""
 
+_UNSET = frozenset({b"null", b"0", b'""', b"[]", b"{}"})
+"""What a field has that its writer did not set."""
+
 _OPENING, _LIST, _NULL, _NUMERIC = b"{", b"[", msgspec.Raw(b"null"), b"-0123456789"
 
 _TIME = re.compile(
@@ -79,6 +82,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """None for a version without a known one before it."""
     numbers: dict[str, str | int]
     """Changed ones of: whole numbers and phases of spec and status, lengths of lists of spec, status of conditions."""
+    written: list[str]
+    """Declared fields of a status that no object had before; see `Comparer.look_for`."""
     coarse: dict[str, int]
     """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
     needs: list[str]
@@ -120,9 +125,14 @@ class Comparer:
         self._known: dict[ObjectKey, Known] = {}
         self._harmless: set[str] = set()
         """Short lines without a credential: most of an object's are those of many others."""
+        self._unwritten: set[str] = set()
         self._bytes = 0
         self.full = False
         """Whether there was an object for which there was no room."""
+
+    def look_for(self, fields: Iterable[str]) -> None:
+        """Note which fields right below a status are to be found: each is reported of the first object that has it."""
+        self._unwritten = set(fields)
 
     def known(self, key: ObjectKey, uid: str) -> Known | None:
         """Return what is known of an object; None for a new one."""
@@ -177,7 +187,14 @@ class Comparer:
         first = difference is None
         numbers = self._read(known, changed, generation if first or generation != known.generation else None)
         known.parts, known.size, known.fields, known.generation = parts, size, fields, generation
-        return Facts(difference, numbers, coarse, needs, dropped, selects, self._exposed(known, changed))
+        written = self._written(changed.get("status", b"")) if self._unwritten else []
+        return Facts(difference, numbers, written, coarse, needs, dropped, selects, self._exposed(known, changed))
+
+    def _written(self, status: bytes) -> list[str]:
+        fields = _fields(status) if status.startswith(_OPENING) else {}
+        found = sorted(name for name in self._unwritten & set(fields) if bytes(fields[name]) not in _UNSET)
+        self._unwritten.difference_update(found)
+        return found
 
     def _exposed(self, known: Known, changed: dict[str, bytes]) -> list[str]:
         if self._secret or known.looks >= _LOOKS:

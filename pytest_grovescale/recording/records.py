@@ -136,12 +136,27 @@ class Mark(Record, tag="mark", frozen=True, kw_only=True):
     count: int = 0
 
 
+class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the definition of a custom resource says of its objects, in the version that is watched."""
+
+    status: list[str] = []
+    """Names of the fields right below status."""
+    subresource: bool = False
+    """Whether the status is a subresource."""
+    scale: dict[str, str] = {}
+    """``replicas`` and ``selector`` → the path by which its scale subresource reads them, ``status.replicas``."""
+    blank_columns: dict[str, str] = {}
+    """Columns of ``kubectl get`` with a field that no object can have → its JSONPath."""
+
+
 class WatchOpened(Record, tag="watch-opened", frozen=True, kw_only=True):
     watch: str
     """Id that later records use for this watch."""
     spec: WatchSpec
     mode: Literal["stream", "list"]
     """``stream``: sendInitialEvents; ``list``: LIST, then WATCH (older servers)."""
+    declared: Declared | None = None
+    """None: no custom resource, or its definition could not be read; older recordings do not say it."""
 
 
 class WatchLive(Record, tag="watch-live", frozen=True, kw_only=True):
@@ -232,6 +247,9 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     exposed: list[str] = []
     """Changed fields of its annotations, status and data, and variables of containers, as ``env[NAME] in spec``, with
     what looks like a credential; never of a Secret."""
+    written: list[str] = []
+    """Fields right below its status, of those that the definition declares, that it is the first of the watch to have:
+    with a value other than 0, none, or empty."""
     coarse: dict[str, int] = {}
     """Path of a new time in the status that is rounded to a minute, an hour or a day → that length, s."""
 

@@ -16,11 +16,12 @@ from ..kube import errors
 from ..kube.client import Client, selectors
 from ..kube.watch import WatchEvent, bookmark, stream
 from .conditions import WatchSpec, is_builtin, merged
+from .declared_fields import declared
 from .object_cache import ObjectKey
 from .object_changes import Comparer, Facts
 from .object_versions import Fields, Version, decode, kind_of
 from .record_writer import Ledger
-from .records import OBJECTS, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
+from .records import OBJECTS, Declared, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
 
 OUTAGE_NS = 1_000_000_000
 """Disconnects longer than this are journaled as a failure of the source while they last, ns."""
@@ -88,6 +89,7 @@ class Watch:
         self._ledger = ledger
         self._fields = Fields(spec.fields)
         self._comparer: Comparer | None = None
+        self._declared: Declared | None = None
         self._mode: Literal["stream", "list"] = "stream"
         self._opened = False
         self._version = ""
@@ -157,6 +159,9 @@ class Watch:
 
     async def _once(self) -> None:
         """List if necessary, then follow one stream to its end."""
+        if self._comparer is not None and not self._opened and not is_builtin(self.spec.resource):
+            self._declared = await declared(self._client, self.spec.resource, self.spec.path)
+            self._comparer.look_for(self._declared.status if self._declared is not None else ())
         if self._listing is not None:
             self._listing = {}
             self._direct = not self._known
@@ -201,7 +206,11 @@ class Watch:
         self._outage = False
         if not self._opened:
             self._opened = True
-            self._ledger.add(WatchOpened(at=self._ledger.now(), watch=self.watch, spec=self.spec, mode=self._mode))
+            self._ledger.add(
+                WatchOpened(
+                    at=self._ledger.now(), watch=self.watch, spec=self.spec, mode=self._mode, declared=self._declared
+                )
+            )
         if self._cut is not None and self._listing is None:
             reason, since = self._cut
             at = self._ledger.now()
@@ -347,6 +356,7 @@ class Watch:
                 controlled=None if before is not None and before.controlled == seen.controlled else seen.controlled,
                 difference=facts.difference if facts is not None else None,
                 numbers=facts.numbers if facts is not None else {},
+                written=facts.written if facts is not None else [],
                 coarse=facts.coarse if facts is not None else {},
                 needs=facts.needs if facts is not None else [],
                 dropped=facts.dropped if facts is not None else [],

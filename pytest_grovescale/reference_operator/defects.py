@@ -55,6 +55,7 @@ LATE_FINALIZER = "late-finalizer"
 SERIAL_CREATES = "serial-creates"
 REPLACED_PODS = "replaced-pods"
 STALE_STATUS = "stale-status"
+NO_SELECTOR = "no-selector"
 PHASE_GAUGE = "phase-gauge"
 WRONG_OWNER = "wrong-owner"
 PERIODIC = "periodic"
@@ -137,6 +138,7 @@ KNOWN: Mapping[str, str] = {
     SERIAL_CREATES: "pods are created one after the other, with a pause of 25 ms after each",
     REPLACED_PODS: "the first pods of a PodClique get a wrong template hash, and are deleted and made again",
     STALE_STATUS: "a PodCliqueSet's observedGeneration stays at the first one",
+    NO_SELECTOR: "a PodClique's status has no selector, by which its scale subresource finds its pods",
     PHASE_GAUGE: "a gauge of pods by phase that counts a pod in each phase it ever was in",
     WRONG_OWNER: "the owner reference of a Service has the UID of no object",
     PERIODIC: "every 5 s all pods are listed, beside the watch, and all PodCliqueSets are reconciled",

@@ -16,6 +16,7 @@ from ..counts import Counts
 from ..defects import (
     CREATE_TWICE,
     KEEP_FAILED,
+    NO_SELECTOR,
     NOOP_CPU_10,
     RELIST,
     REPLACED_PODS,
@@ -190,6 +191,8 @@ class CliqueReconciler:
         if pcs is None:
             return DONE
         wanted = wanted_status(clique, self._active(clique, reads), self._hashes.of(pcs), failure)
+        if NO_SELECTOR in self._settings.defects:
+            wanted.selector = ""
         final = settled(clique, wanted) or urgent(clique, wanted)
         delay = self._timing.delay(clique.uid, clique.status, wanted, settled=final)
         if delay is None:

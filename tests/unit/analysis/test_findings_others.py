@@ -13,11 +13,11 @@ from pytest_grovescale.analysis.result import Finding
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
-from .simulated import Simulation
+from .simulated import PODS, Simulation
 from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, found, made, seen, settled
 from .test_findings_changes import CHANGED, WATCH, applied, versioned
 from .test_findings_children import CONFIGMAPS, all_gone
-from .test_findings_objects import clique, shown
+from .test_findings_objects import CLIQUES, clique, gone, shown
 
 DEPLOYMENTS = WatchSpec(resource="deployments.apps", path="/apis/apps/v1/namespaces/t/deployments")
 SCALERS = WatchSpec(
@@ -442,3 +442,60 @@ def test_two_requests_for_one_object_at_once(objects: int, took: int, verb: str,
     all_gone(sim)
     texts = [one.text for one in found(sim) if one.id == "rival-writers"]
     assert any("under way at once" in text for text in texts) is wrong
+
+
+def of_definition(sim: Simulation, *written: str, pods_ready: bool = True, **declared: Any) -> list[rec.AnyRecord]:
+    """A clique whose status the operator writes, with pods below it, and what its definition declares."""
+    clique(sim, "c", 120, owner="")
+    sim.request(300, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name="c")
+    shown(sim, "c", 310, written=list(written))
+    gone(sim)
+
+    def changed(record: rec.AnyRecord) -> rec.AnyRecord:
+        if isinstance(record, rec.WatchOpened) and record.watch == sim.watch_ids[CLIQUES]:
+            return msgspec.structs.replace(record, declared=rec.Declared(**{"subresource": True, **declared}))
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]:
+            fields = record.fields if pods_ready else {}
+            return msgspec.structs.replace(record, owner="uid-c", uid=f"uid-{record.name}", fields=fields)
+        return record
+
+    return list(map(changed, sim.records()))
+
+
+@pytest.mark.parametrize(
+    ("written", "declared", "pods_ready", "severities"),
+    [
+        (["ready"], {"status": ["ready", "observedGeneration"]}, True, ["defect"]),
+        (["observedGeneration"], {"status": ["message", "observedGeneration"]}, True, []),
+        (["ready"], {"status": ["ready", "selector"], "scale": {"selector": "status.selector"}}, True, ["defect"]),
+        (["ready"], {"status": ["ready", "selector"]}, True, []),
+        (["ready"], {"status": ["ready", "size"], "scale": {"replicas": "status.size"}}, True, ["defect"]),
+        (["ready"], {"status": ["ready", "size"], "scale": {"replicas": "status.size"}}, False, []),
+        (["phase"], {"status": ["phase", "readyReplicas"]}, True, ["defect"]),
+        (["phase"], {"status": ["phase", "readyReplicas"]}, False, []),
+        ([], {"status": ["phase", "readyReplicas"]}, False, ["defect"]),
+        (["ready"], {"status": ["ready", "conditions"]}, True, ["note"]),
+        (["ready"], {"status": ["ready"], "subresource": False}, True, ["note"]),
+        (["ready"], {"status": ["ready"], "blank_columns": {"Ready": ".status.redy"}}, True, ["defect"]),
+        (["ready"], {"status": ["ready"]}, True, []),
+    ],
+)
+def test_fields_that_a_definition_declares_and_nothing_sets(
+    written: list[str], declared: dict[str, Any], pods_ready: bool, severities: list[str]
+) -> None:
+    records = of_definition(settled(), *written, pods_ready=pods_ready, **declared)
+    every = [each for one in analyse(records).findings for each in one.all]
+    assert [one.severity for one in every if one.id == "unset-field"] == severities
+
+
+@pytest.mark.parametrize("outcome", ["passed", "timeout"])
+def test_fields_are_unset_where_phases_passed(outcome: str) -> None:
+    records = of_definition(settled(), status=["ready", "phase"])
+    ended = [
+        msgspec.structs.replace(one, outcome=outcome)
+        if isinstance(one, rec.PhaseEnded) and one.phase == "delete"
+        else one
+        for one in records
+    ]
+    every = [each for one in analyse(ended).findings for each in one.all]
+    assert any(one.id == "unset-field" for one in every) == (outcome == "passed")

@@ -20,8 +20,22 @@ from pytest_grovescale.recording.followed_objects import MAX_FOLLOWED, FollowedK
 from pytest_grovescale.recording.machine import machine
 from pytest_grovescale.recording.protocol import SourceBroke, Update
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
-from pytest_grovescale.recording.records import OBJECTS, SCHEMA_VERSION, Closed, ObjectSeen, Opened, Request
+from pytest_grovescale.recording.records import (
+    OBJECTS,
+    SCHEMA_VERSION,
+    Closed,
+    Declared,
+    ObjectSeen,
+    Opened,
+    Request,
+    WatchOpened,
+)
 from pytest_grovescale.recording.watches import Watch, Watches
+
+
+async def definition(client: Client, resource: str, path: str) -> Declared:
+    """Stand for the definition of any kind."""
+    return Declared(status=["phase", "message"])
 
 
 def created(number: int, resource: str = "services") -> tuple[Request, str]:
@@ -114,6 +128,7 @@ def test_the_end_waits_for_what_the_garbage_collector_is_to_delete(
         await asyncio.Event().wait()
 
     monkeypatch.setattr("pytest_grovescale.recording.watches.stream", stream)
+    monkeypatch.setattr("pytest_grovescale.recording.watches.declared", definition)
 
     async def run() -> int:
         ledger = Ledger(journal.Writer(tmp_path / "recording.jsonl"), RecorderClock(), lambda update: None)
@@ -163,6 +178,7 @@ def test_what_a_milestone_reads_of_an_operators_kind_is_kept_from_its_first_obje
         await asyncio.Event().wait()
 
     monkeypatch.setattr("pytest_grovescale.recording.watches.stream", stream)
+    monkeypatch.setattr("pytest_grovescale.recording.watches.declared", definition)
     path = tmp_path / "recording.jsonl"
 
     async def run() -> None:
@@ -175,5 +191,9 @@ def test_what_a_milestone_reads_of_an_operators_kind_is_kept_from_its_first_obje
         ledger.close(Closed(at=ledger.now(), reason="stopped"))
 
     asyncio.run(run())
-    seen = [record for record in journal.read(path) if isinstance(record, ObjectSeen)]
+    records = list(journal.read(path))
+    seen = [record for record in records if isinstance(record, ObjectSeen)]
     assert [record.numbers.get("status.phase", "") for record in seen] == ["", kept]
+    # What its definition declares is held against it from the first object on, too.
+    assert [record.written for record in seen] == [[], ["phase"] if kept else []]
+    assert [one.declared is not None for one in records if isinstance(one, WatchOpened)] == [bool(kept)]

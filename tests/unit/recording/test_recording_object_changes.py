@@ -125,6 +125,16 @@ def test_elements_that_move_in_a_list_are_no_value_that_returns(names: list[str]
     assert found.back == back
 
 
+def test_declared_fields_are_reported_of_the_first_object_that_sets_them() -> None:
+    comparer = Comparer("cliques.a.io")
+    comparer.look_for(["ready", "selector", "phase"])
+    other = status(ready=2, selector="a=b")
+    other["metadata"]["uid"] = other["metadata"]["name"] = "2"
+    versions = (status(ready=0, selector=""), status(ready=1, more=1), other, status(ready=3, phase=None))
+    found = [compared(comparer, one) for one in versions]
+    assert [one.written for one in found if one is not None] == [[], ["ready"], ["selector"], []]
+
+
 def dated(kind: str, status: str, time: str) -> dict[str, Any]:
     return {"type": kind, "status": status, "lastTransitionTime": f"2026-01-01T00:00:0{time}Z"}
 
