@@ -27,6 +27,10 @@ OPERATOR = "operator"
 _COUNTED = 6
 """Objects of a milestone from which on a third of them is a number of its own."""
 
+_CALM_NS = 2_000_000_000
+"""Time after all milestones, or a restart, at which an operator has taken in what changed, ns: what it does from then
+on to the phase's end, it does by itself."""
+
 WATCHES_S = 60.0
 """Time limit for the watches of a phase to become live, s."""
 
@@ -60,10 +64,12 @@ class Phases:
         self._reported_at = 0
         self._shares: dict[str, list[float]] = {}
         """Milestone of the open phase → numbers of objects at which the operator is scraped, the highest first."""
+        self._calm_at: int | None = None
+        """When the operator is to be scraped once more in the open phase, recorder's clock."""
         self._counted = -1
         """Updates of the engine's counts that were looked at for it."""
         self.begun = asyncio.Event()
-        """Set when a phase begins: its timers may be due earlier than what the timer task waits for."""
+        """Set when a phase begins, or comes to rest: its timers may be due before what the timer task waits for."""
         ledger.on_met = self._met
 
     @property
@@ -101,7 +107,7 @@ class Phases:
         await self._scrapers.edge(f"start:{wanted.phase}")
         if wanted.profile:
             await self._captures.begin(wanted.phase)
-        self._complete = False
+        self._complete, self._calm_at = False, None
         self._shares, self._counted = {} if wanted.edges_only else _shares(wanted.milestones), -1
         self._reported = ({}, 0)
         self._reported_at = self._ledger.now()
@@ -159,7 +165,7 @@ class Phases:
     def close(self, wanted: EndPhase) -> None:
         """End the phase with the data available."""
         self._open = None
-        self._shares = {}
+        self._shares, self._calm_at = {}, None
         self._ledger.add(
             PhaseEnded(at=self._ledger.now(), phase=wanted.phase, outcome=wanted.outcome, message=wanted.message)
         )
@@ -174,20 +180,32 @@ class Phases:
 
     def next_due(self) -> int | None:
         """Return when a timer or the hold is due, recorder's clock; None when neither is pending."""
-        moments = [self._ledger.engine.next_due()]
+        moments = [self._ledger.engine.next_due(), self._calm_at]
         if self._open is not None and not self._complete and self._open.hold_ns:
             hold = self._open.at + self._open.hold_ns
             moments.append(hold if hold > self._ledger.now() else None)
         return min((moment for moment in moments if moment is not None), default=None)
 
     def look(self) -> None:
-        """Report, once, that the phase is complete."""
+        """Report, once, that the phase is complete; scrape the operator, where it is time to."""
+        now = self._ledger.now()
+        if self._calm_at is not None and now >= self._calm_at:
+            self._calm_at = None
+            self._scrapers.beside(OPERATOR)
         if self._open is None or self._complete:
             return
-        now = self._ledger.now()
         if now >= self._open.at + self._open.hold_ns and not self._ledger.engine.open_milestones(self._open.phase):
             self._complete = True
             self._ledger.tell(PhaseComplete(phase=self._open.phase, at=now))
+
+    def calms_down(self) -> None:
+        """Scrape the operator some time from now, if the phase still goes on: it has been given nothing more to do.
+
+        A hold is scraped at its end only: with one scrape, nothing shows that reconciles go on in it.
+        """
+        if self._open is not None:
+            self._calm_at = self._ledger.now() + _CALM_NS
+            self.begun.set()
 
     def counted(self) -> None:
         """Scrape the operator where a milestone's count has reached a third of its goal, or two.
@@ -229,6 +247,8 @@ class Phases:
         started = self._open.at if self._open else met.at
         elapsed = (met.at - started) / 1e9
         self._ledger.tell(MilestoneReached(phase=met.phase, name=met.name, at=met.at, elapsed=elapsed))
+        if not self._ledger.engine.open_milestones(met.phase):
+            self.calms_down()
         self.look()
 
     def _journal_late(self, found: LateObject) -> LateObject:

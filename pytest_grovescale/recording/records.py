@@ -413,6 +413,9 @@ CYCLES = "cycles"
 """Label of the mark before the first of several cycles; its count is how many of them fill caches."""
 
 
+RESTART = "operator-restart"
+"""Label of the marks around a restart of the operator that the test asked for."""
+
 TOUCH = "touch"
 """Label of the marks around the change of an annotation of one object; their detail: ``pods a-namespace/a-name``."""
 

@@ -243,6 +243,8 @@ class Session:
         elif not isinstance(record, records.Request):
             self.blocked.feed(record)
             self.leftovers.feed(record)
+            if isinstance(record, records.Mark) and (record.label, record.state) == (records.RESTART, "end"):
+                self.phases.calms_down()
 
     def _report_stalls(self) -> None:
         """Journal the stalls that continue: the open phase is about to be judged."""

@@ -39,7 +39,7 @@ from ..prometheus.statistics import Live
 from ..recording.conditions import AllOf, AnyOf, Condition, Count, Timer, WatchSpec, watches
 from ..recording.protocol import Profiler
 from ..recording.recorder import Recorder
-from ..recording.records import CYCLES, StallKind, cycle_edge
+from ..recording.records import CYCLES, RESTART, StallKind, cycle_edge
 from ..resources import Folders
 from . import tracking_free_pass
 from .conditions import Declared, kinds, resolve
@@ -165,9 +165,9 @@ class RunningTest:
             detail += f" as {version}"
         elif version is not None:
             detail += f" with {', '.join(f'{name}={redaction.value(text, name)}' for name, text in version.items())}"
-        self.recorder.mark("operator-restart", state="begin", detail=detail)
+        self.recorder.mark(RESTART, state="begin", detail=detail)
         self.operator.restart(self.progress.say, other)
-        self.recorder.mark("operator-restart", state="end", detail=detail)
+        self.recorder.mark(RESTART, state="end", detail=detail)
 
     def _version(self, now: OperatorDefinition, version: str | Mapping[str, str]) -> OperatorDefinition:
         """Return the definition of another version: another file, or the same one with other values."""

@@ -2,22 +2,26 @@
 
 A counter of what was created, deleted or finished is what rates and alerts are built on. Incremented before the
 request, at each retry, or at two places, it grows by two for each; at none, it stays at zero, and looks like calm.
+Incremented or observed at each reconcile, it says how often the operator looked, and its rate is that of events.
 
 No false alarm: only counters whose name has what was done (created, deleted, finished) and a kind of object that the
 operator or its user made or deleted, or whose phase says that it has ended, ten times or more. It is held against all
 that it can mean: requests that were answered with success, all that were tried, and objects of the kind that came, went
-or ended; it counts where it is a tenth and two beside each of these, and the last scrape was at rest.
+or ended; it counts where it is a tenth and two beside each of these, and the last scrape was at rest. What happens
+to objects, by the name of a counter or histogram, cannot happen while no object comes, changes or goes and the operator
+writes none: what grows then, in a phase with no-op triggers, by as much as a controller reconciled, counts reconciles.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from ...exposition.families import LIBRARIES, family_of, parse
 from ..reconciles import singulars
 from ..result import Finding
-from .evidence import ENDED
+from .evidence import ENDED, Span, is_news
 from .observed import Observed
 
 ID = "counter"
@@ -29,12 +33,25 @@ _ACTIONS = {
 }
 _QUALIFIED = re.compile(r"fail|error|retr|duration|seconds|bytes|event|conflict|skip|ready|pending|queue|wait|attempt")
 """Parts of names of counters of something else than what was done."""
+_HAPPENS = re.compile(
+    r"(^|_)(creat(ed|ions?)|delet(ed|ions?)|removed|started|startups?|completed|finished|provision(ed|ing)|deployed"
+    r"|scheduled|scaled|restart(s|ed)|updated|transition(s|ed)|bound|admitted|evicted|expired|failovers?|rollouts?"
+    r"|time_to_[a-z]+|(ready|creation|startup|running|available)_(time|duration|latency|seconds))(_|$)"
+)
+"""Parts of names of what happens to objects, each time once."""
+_LOOKS = re.compile(
+    r"reconcil|sync|request|check|queue|cache|handler|loop|event|attempt|skip|no_?op|unchanged|evaluat|watch|list|look"
+    r"|calls?|received|processed|since"
+)
+"""Parts of names of what an operator does, whether anything happens or not."""
+_FEW_RECONCILES = 5
 _LEAST = 10
 _OFF, _FEW = 0.1, 2
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each counter that is not what it can mean."""
+    yield from _of_reconciles(seen)
     target, first = seen.target, seen.first_scrape
     last = seen.rests[-1] if seen.rests else None
     if target is None or first is None or last is None or last <= first or not seen.log_whole or not seen.operator:
@@ -65,6 +82,50 @@ def findings(seen: Observed) -> Iterator[Finding]:
             evidence=tuple(f"{count:,} {what}" for what, count in meanings.items()),
             check="" if verb == "finish" else f'invariant("sum({name}) == objects(\\"{resource}\\")")',
         )
+
+
+def _of_reconciles(seen: Observed) -> Iterator[Finding]:
+    """Yield the counters and histograms of what happens that grow with the reconciles while nothing does."""
+    found: dict[str, Finding] = {}
+    for span in seen.spans:
+        target, edges = seen.target, seen.scrapes_of(span)
+        if target is None or edges is None or not span.phase.triggers or _anything_happens(seen, span):
+            continue
+        reconciles: Counter[str] = Counter()
+        for row in span.phase.reconciles:
+            reconciles[row.controller] += row.count
+        grown: Counter[str] = Counter()
+        for series in target.series:
+            served = parse(series).name
+            name = family_of(served, target.families)
+            family = target.families.get(name)
+            counts = family is not None and (
+                family.type == "counter" or (family.type in ("histogram", "summary") and served.endswith("_count"))
+            )
+            if counts and not name.startswith(LIBRARIES) and _HAPPENS.search(name) and not _LOOKS.search(name):
+                grown[name] += round(target.grown(series, *edges))
+        for name, number in grown.items():
+            alike = (one for one, count in reconciles.items() if abs(number - count) <= _OFF * count)
+            controller = next((one for one in alike if number >= _FEW_RECONCILES), "")
+            if controller and name not in found:
+                found[name] = Finding(
+                    id=ID,
+                    severity="defect",
+                    text=f"{name} grew by {number:,} in {span.phase.name}, in which no object came, changed or went:"
+                    f" it counts the reconciles of {controller}",
+                    evidence=(f"{reconciles[controller]:,} reconciles of {controller} in {span.phase.name}",),
+                )
+    yield from found.values()
+
+
+def _anything_happens(seen: Observed, span: Span) -> bool:
+    """Return whether an object came, went or changed in a phase, but by the harness's triggers."""
+    triggered = {one.object for one in seen.by_harness(span.start, span.end)}
+    return any(one.changes for one in seen.requests_in(span.start, span.end)) or any(
+        life.object not in triggered and any(map(is_news, life.between(span.start, span.end)))
+        for lives in seen.lives.values()
+        for life in lives
+    )
 
 
 def _kind(seen: Observed, words: list[str]) -> str:

@@ -25,13 +25,13 @@ from statistics import median
 
 from ...recording.conditions import Predicate
 from ...recording.evaluation import count_leaves
+from ...recording.records import RESTART
 from ..api_faults import Fault, gaps_of
 from ..api_requests import OBJECT_WRITES
 from ..result import OPERATOR, Finding
 from .evidence import Life, Span
 from .grouping import Aspect, Found, of_outcome
 from .observed import Observed
-from .observed_requests import RESTART
 
 ID = "fault-recovery"
 

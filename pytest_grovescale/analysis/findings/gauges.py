@@ -35,7 +35,7 @@ from .observed import Observed
 
 ID = "gauge"
 
-_LEAST = 3
+_LEAST, _TWICE = 3, 2
 """A number that a gauge has by chance is mostly a small one."""
 
 _FEW = 20
@@ -68,6 +68,13 @@ _OF_OTHERS = (*LIBRARIES, *FRAMEWORKS)
 _UNDER_WAY = re.compile(r"in_?(progress|flight)|ongoing|being_[a-z]+ed|(active|busy)_(workers?|reconcil\w+)")
 """Parts of names of gauges of work that is not yet done."""
 
+_TO_COME = re.compile(
+    r"(^|_)(pending|outstanding|unscheduled|unready|not_ready|missing|waiting|backlog|remaining"
+    r"|to_(create|delete|come|do))(_|$)"
+)
+"""Parts of names of gauges of what is still to be done for objects, or to become of them."""
+_OF_PODS = re.compile(r"(^|_)pods?(_|$)")
+
 _SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|celsius|seconds|rate|score")
 """Parts of names of gauges that may be below zero."""
 
@@ -96,6 +103,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 found += [_contradiction(target, name, values, counts, rests) for name, values in columns]
             found.append(_never_taken_down(seen, target, family, series))
             rests, counts = looks[0]
+            if _TO_COME.search(family):
+                found.append(_nothing_to_come(seen, target, family, series, counts))
             named = _named(family, common, counts)
             if named and not any(found):
                 found.append(_misnamed(seen, target, family, named, _sum_at(target, series, rests), counts))
@@ -138,6 +147,39 @@ def _never_taken_down(seen: Observed, target: TargetHistory, family: str, series
         evidence=(f"at {len(values):,} scrapes with no work to do it never fell",),
         check=f'invariant("sum({family}) == 0")',
     )
+
+
+def _nothing_to_come(
+    seen: Observed, target: TargetHistory, family: str, series: Sequence[str], counts: Counts
+) -> Finding | None:
+    """Return that a gauge of what is still to come has some where nothing can be: no object is there, or all are Ready.
+
+    Of pods alone is known that nothing is left to be done for them when they are Ready.
+    """
+    values = {scrape: value for scrape, value in _sum_at(target, series, seen.rests).items() if value > 0}
+    empty = [
+        one for one in values if not any(_is_there(seen, life, target.moments[one].at) for life in seen.known.values())
+    ]
+    pods, ready = counts.get("pods", {}), counts.get("ready pods", {})
+    settled = [one for one in values if pods.get(one) and pods[one] == ready.get(one)]
+    if _OF_PODS.search(family) and len(settled) >= _TWICE:
+        scrape, why = settled[0], f"when all {pods[settled[0]]:,} pods are Ready"
+    elif empty:
+        scrape, why = empty[-1], "when nothing is there that it could be of"
+    else:
+        return None
+    return Finding(
+        id=ID,
+        severity="defect",
+        text=f"{family} is {values[scrape]:,.0f} {target.when(scrape)}, {why}: it keeps what it was set to last",
+        evidence=tuple(f"{values[one]:,.0f} {target.when(one)}" for one in settled[1:_LEAST]),
+        check=f'invariant("sum({family}) == 0")',
+    )
+
+
+def _is_there(seen: Observed, life: Life, at: int) -> bool:
+    """Return whether an object exists that came with the test: a part of the workload, or made for it."""
+    return life.exists(at) and life.begun >= seen.begin
 
 
 def _several_states(seen: Observed, target: TargetHistory, family: str, series: Sequence[str]) -> Finding | None:

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 from ...exposition.families import parse
 from ...recording.conditions import is_builtin
-from ...recording.records import SETTLED
+from ...recording.records import RESTART, SETTLED
 from ..api_requests import triggers_of
 from ..metrics.history import TargetHistory
 from ..reconcile_counters import Counted, counted_by, failures_of
@@ -22,7 +22,7 @@ from ..result import OPERATOR
 from ..run_metrics import WINDOW
 from .evidence import Life, ObjectId, Sent, Span, Window, rate_limited
 from .observed_objects import ObservedObjects
-from .observed_requests import RESTART, WORKLOAD
+from .observed_requests import WORKLOAD
 
 QUIET_NS = 1_000_000_000
 """Time after the last change by anyone else within which the operator's work may still follow from it, ns."""

@@ -23,9 +23,6 @@ from .evidence import ObjectId, Received, Sent, Span, Touch, Window, requests_re
 CLEAN_UP = "clean-up"
 """Label of the harness's mark around the removal of a test's namespace."""
 
-RESTART = "operator-restart"
-"""Label of the harness's marks around a restart of the operator that the test asked for."""
-
 WORKLOAD = frozenset({"apply", "scale", "patch", "trigger", "delete"})
 """Labels of the harness's marks that change the workload."""
 

@@ -19,14 +19,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from ...recording.records import ObjectSeen
+from ...recording.records import RESTART, ObjectSeen
 from ..result import OPERATOR, Finding
 from .amplification import OWN_TIMERS
 from .evidence import WANTED, Sent, changed_paths
 from .grouping import About, Aspect, Found
 from .noop_work import by_controller
 from .observed import QUIET_NS, RESTARTED, Observed
-from .observed_requests import RESTART
 
 ID = "restarts"
 

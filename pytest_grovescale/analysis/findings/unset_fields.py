@@ -73,7 +73,7 @@ def _of_kind(seen: Observed, declared: Declared, objects: Sequence[Life], writte
             resource,
             GENERATION[1],
             f"{GENERATION[1]} of {number_of(number, resource)} is never set, although the definition declares it:"
-            " whoever waits for a new generation takes the old status for its own",
+            " who waits for a new generation takes the old status for its own",
         )
     for what, path in declared.scale.items():
         if _name(path) in unset and (what == "selector" or ready):

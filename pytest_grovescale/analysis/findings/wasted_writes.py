@@ -11,7 +11,9 @@ No false alarm: only objects of which a watch without a gap has shown the beginn
 where others wrote to them too, only writes that exceed all changes are counted. A time that changes together with
 anything else is news, and so is a generation that was observed. Writes to an object, or to its status, are in pieces
 where three follow each other within a fifth of a second, while no one else wrote it and nothing below it changed, nor
-shortly before; half of the objects that are written so often, and five.
+shortly before; half of the objects that are written so often, and five. What is made in two requests counts where the
+next write to most of a kind's objects is the operator's own, of their content, within a second and before anyone else
+wrote; not where it takes a gate away, which is there to be taken away.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ _SHOWN = 3
 _SHARE = 0.1
 """Of the operator's writes to a kind."""
 
+_MOST = 0.8
+_SOON_NS = 1_000_000_000
+_GATES = "spec.schedulingGates"
 _IN_A_ROW = 3
 _AT_ONCE_NS = 200_000_000
 _LAG_NS = 100_000_000
@@ -64,7 +69,9 @@ def findings(seen: Observed) -> Iterator[Finding]:
         wasted += stamped
         yield from stamped
         yield from _coarse(seen, resource, lives)
-    if not wasted:
+    made_twice = list(_made_in_two(seen))
+    yield from made_twice
+    if not wasted and not made_twice:
         yield from _in_pieces(seen)
     yield from _deletions(seen)
 
@@ -100,6 +107,46 @@ def _in_pieces(seen: Observed) -> Iterator[Finding]:
         )
     if most is not None:
         yield most[1]
+
+
+def _made_in_two(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects the operator makes, and at once writes again."""
+    for resource, lives in sorted(seen.lives.items()):
+        # How the first of a kind changed is not known where it is followed from then on.
+        made = [life for life in lives if life.complete and life.made_by_operator and _is_compared(life)]
+        again = {life: found for life in made if (found := _completed(seen, life)) is not None}
+        if len(again) < _LEAST or len(again) < _MOST * len(made):
+            continue
+        fields = Counter(path for _, path in again.values()).most_common(_SHOWN)
+        second = [one for one, _ in again.values()]
+        later = median((one.received - life.begun) / 1e6 for life, (one, _) in again.items())
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=second),
+            text=f"the operator writes {len(again):,} of {len(made):,} {resource} again within"
+            f" {max(later, 1):,.0f} ms of making them ({fields[0][0]}): what it adds could be in the creation",
+            evidence=tuple(f"{path} in {number:,} of them" for path, number in fields[1:]),
+            check="api_requests(phase=…, max=…)",
+        )
+
+
+def _is_compared(life: Life) -> bool:
+    return len(life.events) == 1 or life.events[1].difference is not None
+
+
+def _completed(seen: Observed, life: Life) -> tuple[Sent, str] | None:
+    """Return the write by which the operator at once changed what it had just made, and the field; None without one."""
+    second = next((one for one in life.writes if not one.created), None)
+    if second is None or second.user != seen.operator or second.verb not in ("update", "patch") or second.subresource:
+        return None
+    difference = life.events[1].difference if len(life.events) > 1 else None
+    if second.received - life.begun > _SOON_NS or difference is None or difference.kind != "content":
+        return None
+    path = next(iter(difference.paths), "")
+    # What changes again and again is contested, or follows something.
+    once = sum(path in event.difference.paths for event in life.events if event.difference is not None) == 1
+    return (second, path) if path and path != _GATES and once else None
 
 
 def _chains(seen: Observed, life: Life) -> Iterator[list[Sent]]:

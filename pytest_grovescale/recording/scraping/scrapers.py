@@ -45,6 +45,8 @@ class Scrapers:
         self._following: dict[str, asyncio.Task[None]] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._running = False
+        self._beside: set[asyncio.Task[None]] = set()
+        """Scrapes outside of any schedule that are not waited for."""
 
     def add(self, wanted: ScrapeTarget) -> None:
         """Scrape a target from here on; a target with a known name continues its history at the new location."""
@@ -81,7 +83,7 @@ class Scrapers:
     async def halt(self) -> None:
         """Cancel all loops, with their running scrapes."""
         self._running = False
-        await self._settle(target.cancel() for target in self._targets.values())
+        await self._settle(self._cancelled())
 
     async def edge(self, edge: str) -> None:
         """Scrape all targets at once, instead of their loops, which run again after `run`."""
@@ -97,6 +99,14 @@ class Scrapers:
         if name in self._targets:
             await self._targets[name].scrape()
 
+    def beside(self, name: str) -> None:
+        """Begin to scrape one target, outside of any schedule; a phase's edge that comes before its answer ends it."""
+        if name in self._targets:
+            scrape = asyncio.create_task(self._targets[name].scrape(), name=f"scrape {name}")
+            scrape.add_done_callback(lambda done: self._broke(name, done))
+            scrape.add_done_callback(self._beside.discard)
+            self._beside.add(scrape)
+
     def soon(self, name: str) -> None:
         """Scrape a target now, where it has a schedule that runs."""
         if self._running and name in self._targets:
@@ -107,7 +117,7 @@ class Scrapers:
         self._running = False
         for task in self._following.values():
             task.cancel()
-        await self._settle([*self._following.values(), *(target.cancel() for target in self._targets.values())])
+        await self._settle([*self._following.values(), *self._cancelled()])
         await self._connections.close()
 
     # ---- targets
@@ -140,6 +150,12 @@ class Scrapers:
         self._follow(name, pods.run())
 
     # ---- tasks
+
+    def _cancelled(self) -> list[asyncio.Task[None] | None]:
+        """Cancel all schedules and scrapes; return what to await."""
+        for task in self._beside:
+            task.cancel()
+        return [*self._beside, *(target.cancel() for target in self._targets.values())]
 
     def _follow(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=f"targets of {name}")

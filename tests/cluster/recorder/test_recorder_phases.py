@@ -97,6 +97,20 @@ def test_hold_and_timers_run_by_the_recorders_clock(control_plane: ControlPlane,
     assert reported.at >= started.at + started.hold_ns == started.at + 600_000_000
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_what_an_operator_does_after_all_milestones_stands_between_two_scrapes(
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, given: bool
+) -> None:
+    """Also in a hold, which is scraped at its edges only; one without milestones measures, and is left alone."""
+    operator = at("operator", control_plane.access.server + "/metrics")
+    with recorder(tmp_path, control_plane.access, scrape_targets=(operator,)) as running:
+        running.begin_phase("p", [("empty", maps.count(0))] if given else [], timeout=60, hold=2.5)
+        complete(running, "p")
+        running.end_phase("p", "passed")
+    edges = [scrape.edge for scrape in of(check(running.journal), Scraped)]
+    assert edges == (["start:p", "", "end:p"] if given else ["start:p", "end:p"])
+
+
 def test_edges_stand_around_the_phase(control_plane: ControlPlane, tmp_path: Path) -> None:
     api = at("api", control_plane.access.server + "/metrics")
     with recorder(tmp_path, control_plane.access, scrape_targets=(api,)) as running:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.analysis.result import Finding
+from pytest_grovescale.exposition.families import Family
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 from pytest_grovescale.recording.object_references import any_kind
@@ -438,6 +439,36 @@ def test_an_object_that_is_written_in_pieces(writes: int, between: str, wrong: b
     assert ("wasted-writes" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(
+    ("path", "user", "later", "objects", "wrong"),
+    [
+        ("spec.color", "operator", 5, 6, True),
+        ("spec.color", "operator", 5, 4, False),
+        ("spec.color", "operator", 1500, 6, False),
+        ("spec.color", "kwok", 5, 6, False),
+        ("spec.schedulingGates", "operator", 5, 6, False),
+        ("status.color", "operator", 5, 6, False),
+    ],
+)
+def test_objects_that_are_made_in_two_requests(path: str, user: str, later: int, objects: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(objects):
+        clique(sim, f"c-{number}", 200)
+        written(sim, f"c-{number}", 210 + later, "content", user=user, paths=[path])
+    gone(sim)
+    assert ("wasted-writes" in ids(sim)) == wrong
+
+
+def test_what_is_written_again_and_again_was_not_left_out_of_the_creation() -> None:
+    sim = settled()
+    for number in range(6):
+        clique(sim, f"c-{number}", 200)
+        for ms in (220, 2000):
+            written(sim, f"c-{number}", ms, "content", paths=["spec.color"])
+    gone(sim)
+    assert "wasted-writes" not in ids(sim)
+
+
 @pytest.mark.parametrize(("delay", "cores", "wrong"), [(900, 0, True), (20, 0, False), (900, 1, False)])
 def test_objects_for_which_nothing_is_done_at_first(delay: int, cores: int, wrong: bool) -> None:
     sim = settled()
@@ -650,6 +681,48 @@ def test_a_counter_that_is_not_what_was_done(name: str, grown: int, wrong: bool)
     sim = settled()
     scrape(sim, "counter", name, {"start:deploy": 5.0, rec.SETTLED: 5.0 + grown})
     assert ("counter" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "grown", "wrong"),
+    [
+        ("op_time_to_ready_seconds", "histogram", 30, True),
+        ("op_gadgets_restarted_total", "counter", 30, True),
+        ("op_gadgets_restarted_total", "counter", 12, False),
+        ("op_gadgets_restarted_total", "counter", 0, False),
+        ("op_looked_total", "counter", 30, False),
+        ("op_creation_checks_total", "counter", 30, False),
+    ],
+)
+@pytest.mark.parametrize("happens", [False, True])
+def test_a_counter_of_what_happens_that_grows_with_reconciles(
+    name: str, kind: str, grown: int, wrong: bool, happens: bool
+) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    if happens:
+        status_write(sim, "c", IDLE - 5000)
+    gone(sim)
+    edges = ("start:deploy", "end:deploy", "start:steady-state", "end:steady-state", "start:delete")
+    for family, type_, series, count in (
+        ("controller_runtime_reconcile_total", "counter", "controller_runtime_reconcile_total", 30),
+        (name, kind, name + ("_count" if kind == "histogram" else ""), grown),
+    ):
+        labels = {"controller": "clique", "result": "success"} if family.startswith("controller") else {}
+        values = dict(zip(edges, (0.0, 9.0, 9.0, 9.0 + count, 9.0 + count), strict=True))
+        scrape(sim, type_, series, values, **labels)
+        if kind == "histogram" and series != family:
+            retyped(sim, series, family)
+    assert ("counter" in ids(sim)) == (wrong and not happens)
+
+
+def retyped(sim: Simulation, series: str, family: str) -> None:
+    """Have a series served as a part of a histogram."""
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.Scraped) and series in record.families:
+            families = {**record.families, family: Family(name=family, type="histogram", help="h")}
+            del families[series]
+            sim.items[index] = at, order, msgspec.structs.replace(record, families=families)
 
 
 def status_write(sim: Simulation, name: str, ms: float, **parts: Any) -> None:

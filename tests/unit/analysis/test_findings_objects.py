@@ -12,7 +12,7 @@ from pytest_grovescale.analysis.analyse import analyse
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
-from .simulated import PODS, Simulation, pods
+from .simulated import PODS, READY, Simulation, pods
 from .test_findings import (
     DELETED,
     DEPLOYED,
@@ -924,6 +924,34 @@ def test_a_gauge_of_work_in_progress_when_all_is_done(
         gone(sim)
     scrape(sim, "gauge", name, dict(zip(EDGES, map(float, values), strict=True)))
     assert ("gauge" in ids(sim)) == (wrong and all_gone)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "wrong"),
+    [
+        # All pods are Ready at the second and the third.
+        ("op_pods_pending", (0, 3, 3, 0, 0), True),
+        ("op_pods_pending", (0, 3, 0, 0, 0), False),
+        ("op_updates_pending", (0, 3, 3, 0, 0), False),
+        ("op_updates_pending", (0, 3, 0, 3, 3), True),
+        ("op_pods_seen", (0, 3, 3, 3, 3), False),
+    ],
+)
+def test_a_gauge_of_what_is_still_to_come_when_nothing_can(name: str, values: tuple[float, ...], wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 200)
+    gone(sim)
+    sim.phase("pause", IDLE - 6000, IDLE - 4000)
+    sim.scrape(IDLE - 4001, {}, edge="end:pause")
+    edges = ("start:deploy", "end:pause", "end:steady-state", "end:delete", rec.SETTLED)
+    scrape(sim, "gauge", name, dict(zip(edges, map(float, values), strict=True)))
+    records = [
+        msgspec.structs.replace(record, fields={READY: "True"})
+        if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS] and record.change == "deleted"
+        else record
+        for record in sim.records()
+    ]
+    assert any(one.id == "gauge" for one in analyse(records).findings) == wrong
 
 
 def test_a_gauge_of_a_phase_that_is_never_left() -> None:

@@ -89,6 +89,24 @@ def test_one_that_is_wanted_soon_is_scraped_before_its_time_and_only_where_it_ha
     assert not asyncio.run(run()).scrapes("b")
 
 
+def test_one_without_a_schedule_is_scraped_beside_and_an_edge_does_not_wait_for_it(tmp_path: Path) -> None:
+    async def run() -> Harness:
+        async with serving() as endpoint:
+            gate = Gate()
+            targets = [endpoint.target("a", reply("a 1\n")), endpoint.target("hangs", gate)]
+            async with scraping(tmp_path, *targets, interval=0) as harness:
+                for name in ("a", "hangs", "unknown"):
+                    harness.scrapers.beside(name)
+                await until(lambda: len(harness.scrapes("a")) == 1)
+                await endpoint.until_asked("/hangs")
+                await harness.scrapers.halt()
+        return harness
+
+    harness = asyncio.run(run())
+    assert not harness.scrapes("hangs")
+    assert not harness.records(SourceFailed)
+
+
 def test_one_that_hangs_keeps_no_one_waiting(tmp_path: Path) -> None:
     async def run() -> Harness:
         async with serving() as endpoint:
