@@ -135,6 +135,8 @@ class LogFacts(NamedTuple):
     """Numbers of the lines with which its runtime says that there was no memory left."""
     traces: list[int]
     """Numbers of the lines with which an exception and its stack begin, but for those that pass by themselves."""
+    exception: str
+    """What the most frequent of these says, redacted; empty without any."""
     errors: int
     """Lines of the most frequent error, without those that pass by themselves."""
     error: str
@@ -145,7 +147,7 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     """Return what stands in a log after ``from_byte``, of the last `CREDENTIALS_BYTES`; its size is the whole."""
     found = _end(path, CREDENTIALS_BYTES, from_byte)
     if not found:
-        return LogFacts(0, 0, [], [], [], 0, "")
+        return LogFacts(0, 0, [], [], [], "", 0, "")
     size = path.stat().st_size
     before = size - len(found)
     first = 1 + _lines_before(path, before)
@@ -156,12 +158,15 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     errors: dict[str, list[str]] = defaultdict(list)
     passing: dict[str, list[str]] = defaultdict(list)
     exceptions = dict(_exceptions(lines))
+    raised: dict[str, list[str]] = defaultdict(list)
     for number, line in enumerate(lines):
         if _OUT_OF_MEMORY.search(line[:400]):
             memory.append(first + number)
             continue
         if number in exceptions and not _PASSING.search(exceptions[number]):
             traces.append(first + number)
+            said = exceptions[number].partition("\n")[0].strip()
+            raised[_VARYING.sub("", said)].append(said)
         if _PANIC.search(line):
             panics.append(first + number)
         elif _STACK_TRACE.search(line) or _FRAME.match(line) or _CHAINED.match(line):
@@ -180,7 +185,8 @@ def facts(path: Path, *, from_byte: int = 0) -> LogFacts:
     # What was not read had lines as long.
     count = round(len(lines) * (size - from_byte) / len(found))
     error = redaction.text(_said(most[0])[:200]) if most else ""
-    return LogFacts(count, size - from_byte, panics, memory, traces, len(most), error)
+    exception = redaction.text(max(raised.values(), key=len, default=[""])[0][:200])
+    return LogFacts(count, size - from_byte, panics, memory, traces, exception, len(most), error)
 
 
 def _exceptions(lines: list[str]) -> Iterator[tuple[int, str]]:

@@ -356,6 +356,8 @@ class MeasuredTest:
             if numbers:
                 places = ", ".join(f"{log.name}:{number}" for number in numbers[:_PLACES])
                 recorder.mark(label, detail=places, count=len(numbers))
+        if facts.exception:
+            recorder.mark(operator_log.EXCEPTION, detail=facts.exception)
         if facts.errors:
             recorder.mark(operator_log.ERRORS, detail=facts.error, count=facts.errors)
 

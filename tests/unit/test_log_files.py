@@ -149,6 +149,7 @@ def test_an_exception_counts_once_and_not_where_it_passes_by_itself(stack: list[
     begin = 2 if stack is JAVA else 1
     facts = log_files.facts(written(tmp_path, [*wrong, "reconciled", *passing, "reconciled", *wrong]))
     assert facts.traces == [begin, begin + 2 * (len(stack) + 1)]
+    assert "no such unit" in facts.exception
     assert facts.errors == (0 if stack is DOTNET else 2)
 
 

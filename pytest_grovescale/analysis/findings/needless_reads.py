@@ -48,8 +48,8 @@ _OF_OTHERS, _MOSTLY = 20, 0.5
 _MANY_OF_OTHERS = 200
 """As many are waste."""
 
-_SCRAPE_NS = 200_000_000
-"""Time before the end of a scrape in which what it asks for was received, ns."""
+_SCRAPE_NS, _BESIDE_NS = 200_000_000, 50_000_000
+"""Times before the end of a scrape, and after it, in which what it asks for was received, ns."""
 _AT_SCRAPES = 0.75
 """Share of the lists that come with a scrape, and of the scrapes with a list, from which on they belong together."""
 
@@ -172,8 +172,9 @@ def _of_others(seen: Observed, resource: str, named: Container[tuple[str, Object
 def _at_scrapes(seen: Observed, lists: list[Sent]) -> str:
     """Return in words that lists come with the scrapes of the operator's metrics; empty where they do not."""
     scrapes = [one.at for one in seen.target.moments if one.at >= seen.begin] if seen.target is not None else []
-    at_one = sum(any(at - _SCRAPE_NS <= one.received <= at for at in scrapes) for one in lists)
-    with_one = sum(any(at - _SCRAPE_NS <= one.received <= at for one in lists) for at in scrapes)
+    times = [(at - _SCRAPE_NS, at + _BESIDE_NS) for at in scrapes]
+    at_one = sum(any(start <= one.received <= end for start, end in times) for one in lists)
+    with_one = sum(any(start <= one.received <= end for one in lists) for start, end in times)
     alike = min(at_one / max(1, len(lists)), with_one / max(1, len(scrapes)))
     return ", at each scrape of its metrics" if len(lists) >= _LEAST_LISTS and alike >= _AT_SCRAPES else ""
 

@@ -33,10 +33,12 @@ MEMORY = "log-memory"
 """Lines with which its runtime says that there was no memory left; its detail names the first."""
 TRACES = "log-traces"
 """Stacks of exceptions; its detail names the first lines."""
+EXCEPTION = "log-exception"
+"""What the most frequent of these exceptions says, redacted, is its detail; older recordings do not have it."""
 ERRORS = "log-errors"
 """The most frequent error; its detail is the first of them, redacted."""
 
-_LABELS = (LINES, BYTES, PANICS, MEMORY, TRACES, ERRORS)
+_LABELS = (LINES, BYTES, PANICS, MEMORY, TRACES, EXCEPTION, ERRORS)
 _LEAST_TRACES = 3
 _SHOWN = 120
 """Characters of an error that a sentence has."""
@@ -57,11 +59,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
     ):
         of_faults = label == TRACES and seen.faults.windows
         if (mark := marks.get(label)) is not None and mark.count >= least and not of_faults:
+            said = marks[EXCEPTION].detail[:_SHOWN] if label == TRACES and EXCEPTION in marks else ""
             yield Found(
                 id=ID,
                 severity="defect",
                 about=About(aspect=Aspect.PROCESS),
-                text=what.format(f"{mark.count:,}") + "s" * (mark.count != 1),
+                text=what.format(f"{mark.count:,}")
+                + "s" * (mark.count != 1)
+                + (f", most often of {said}" if said else ""),
                 evidence=(mark.detail,),
             )
     if seen.faults.windows:

@@ -449,7 +449,7 @@ def test_reads_of_what_it_watches(subresource: str) -> None:
     assert (reads.id, reads.evidence) == ("needless-reads", ("30 in deploy",))
 
 
-@pytest.mark.parametrize(("before", "wrong"), [(50, True), (900, False)])
+@pytest.mark.parametrize(("before", "wrong"), [(50, True), (-20, True), (900, False)])
 def test_lists_that_come_with_the_scrapes(before: int, wrong: bool) -> None:
     sim = settled()
     for number in range(10):
@@ -640,6 +640,24 @@ def test_an_endpoint_of_a_process_that_does_not_run_is_no_finding(record: Callab
         sim.add(rec.SourceFailed(at=sim.at(ms), source="scrape:operator", message="no answer"))
     sim.add(record(sim))
     assert ids(sim) == set()
+
+
+@pytest.mark.parametrize(
+    ("fastest", "scrapes", "series", "wrong"),
+    [(0.8, 8, 1, True), (0.1, 8, 1, False), (0.8, 1, 1, False), (0.8, 8, 9000, False)],
+)
+def test_an_endpoint_of_which_the_fastest_scrape_is_slow(
+    fastest: float, scrapes: int, series: int, wrong: bool
+) -> None:
+    sim = settled()
+    for number in range(scrapes):
+        sim.scrape(DEPLOYED + 100 * number, {})
+    sim.scrape(IDLE - 2000, {f'op_x{{n="{number}"}}': 1.0 for number in range(series)})
+    sim.items = [
+        (at, order, msgspec.structs.replace(one, took_ns=round(fastest * 1e9)) if isinstance(one, rec.Scraped) else one)
+        for at, order, one in sim.items
+    ]
+    assert ("metrics-endpoint" in ids(sim)) == wrong
 
 
 @pytest.mark.parametrize("refused", [["it has no Content-Type"], []])
