@@ -130,6 +130,8 @@ class Sent(msgspec.Struct, frozen=True, eq=False, gc=False):
     object: ObjectId
     message: str
     """Why it was refused, in the API server's words; mostly empty."""
+    dry_run: bool
+    """Whether it was to change nothing."""
     number: int
     """Its place in the log."""
 
@@ -170,13 +172,14 @@ def requests_read(requests: Iterable[Request], offset: Callable[[int], int] | No
                 name,
                 one.code,
                 category,
-                one.code == _CREATED,
+                one.code == _CREATED and not one.dry_run,
                 changes_object(one),
                 one.unlimited,
                 one.path,
                 what,
                 (namespace, name),
                 one.message,
+                one.dry_run,
                 number,
             )
         )

@@ -13,10 +13,10 @@ or more: what is drawn at random returns by chance. A field has to return to its
 or twice on each of three, and the operator has to be one of its writers; annotations in which kopf keeps its progress
 do not count. What it took back counts from the first time on where it is the annotation by which the harness triggers
 or touches, which no other program knows. A spec, or data, that the operator changed is a note, of three objects of the
-workload, or one of Kubernetes' own kinds, where no one else can have changed it. A number of replicas that returns
-counts from the first time on where an autoscaler names the object as its target, and another one wrote before the
-operator. Requests at once count from five objects of a kind on, of one verb and subresource, a millisecond before the
-other's answer: of 250 recordings of sound and defective operators, those with such a queue alone have them.
+workload, or all, or one of Kubernetes' own kinds, where no one else can have changed it. A number of replicas that
+returns counts from the first time on where an autoscaler names the object as its target, and another one wrote before
+the operator. Requests at once count from five objects of a kind on, of one verb and subresource, a millisecond before
+the other's answer: of 250 recordings of sound and defective operators, those with such a queue alone have them.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
                 objects += 1
                 changed.update(specs)
         # Of its own kinds an operator may set what was left out.
-        if objects >= (1 if is_builtin(resource) else _OBJECTS):
+        number = sum(of == resource for of, _ in applied)
+        if objects >= (1 if is_builtin(resource) else min(_OBJECTS, number)):
             path = changed.most_common(1)[0][0]
             yield Found(
                 id=ID,

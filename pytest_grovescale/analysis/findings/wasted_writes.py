@@ -13,7 +13,9 @@ anything else is news, and so is a generation that was observed. Writes to an ob
 where three follow each other within a fifth of a second, while no one else wrote it and nothing below it changed, nor
 shortly before; half of the objects that are written so often, and five. What is made in two requests counts where the
 next write to most of a kind's objects is the operator's own, of their content, within a second and before anyone else
-wrote; not where it takes a gate away, which is there to be taken away.
+wrote; not where it takes a gate away, which is there to be taken away. What is written and at once deleted counts
+likewise, a fifth of a second before. A dry run is a note, twenty times, and waste where the same is written right after
+most of them.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ _SHARE = 0.1
 """Of the operator's writes to a kind."""
 
 _MOST = 0.8
+_DRY_RUNS = 20
 _SOON_NS = 1_000_000_000
 _GATES = "spec.schedulingGates"
 _IN_A_ROW = 3
@@ -74,6 +77,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
     if not wasted and not made_twice:
         yield from _in_pieces(seen)
     yield from _deletions(seen)
+    yield from _before_deletion(seen)
+    yield from _dry_runs(seen)
 
 
 def _in_pieces(seen: Observed) -> Iterator[Finding]:
@@ -404,3 +409,62 @@ def _deletions(seen: Observed) -> Iterator[Finding]:
                 f" ({', '.join(sorted(kinds))})",
                 check='api_requests(phase=…, verb="delete", max=…)',
             )
+
+
+def _before_deletion(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds whose objects the operator writes right before it deletes them."""
+    for resource, lives in sorted(seen.lives.items()):
+        deleted = [life for life in lives if life.deleted_at is not None and _by_name(seen, life) is not None]
+        written = [one for life in deleted if (one := _last_words(seen, life)) is not None]
+        if len(written) >= _LEAST and len(written) >= _MOST * len(deleted):
+            yield Found(
+                id=ID,
+                severity="waste",
+                about=About(aspect=Aspect.ACTION, requests=written),
+                text=f"the operator writes {len(written):,} of the {len(deleted):,} {resource} that it deletes right"
+                f" before it does ({written[0].what}): no one can act on that in between",
+                check="api_requests(phase=…, max=…)",
+            )
+
+
+def _by_name(seen: Observed, life: Life) -> Sent | None:
+    """Return the operator's request that deleted an object alone."""
+    return next((one for one in life.writes if one.user == seen.operator and one.verb == "delete"), None)
+
+
+def _last_words(seen: Observed, life: Life) -> Sent | None:
+    """Return the operator's write of the object's content just before its own deletion of it; None without one."""
+    deletion = _by_name(seen, life)
+    before = [one for one in life.writes if deletion is not None and one.number < deletion.number]
+    last = before[-1] if before else None
+    if deletion is None or last is None or last.user != seen.operator or last.verb not in ("update", "patch"):
+        return None
+    news = [event.difference for event in life.events if event.at >= last.received and event.difference is not None]
+    at_once = deletion.received - last.completed < _AT_ONCE_NS
+    return last if at_once and not last.subresource and news and news[0].kind == "content" else None
+
+
+def _dry_runs(seen: Observed) -> Iterator[Finding]:
+    """Yield that writes are tried first, by a dry run."""
+    tried = [one for one in seen.requests if one.dry_run and one.verb in ("create", "update", "patch")]
+    if len(tried) < _DRY_RUNS:
+        return
+    done: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for one in seen.requests:
+        if one.changes:
+            done[one.what, one.namespace].append(one.received)
+    followed = sum(
+        bisect_left(times, one.completed) < bisect_right(times, one.completed + _SOON_NS)
+        for one in tried
+        if (times := done.get((one.what, one.namespace), []))
+    )
+    is_waste = followed >= _MOST * len(tried)
+    what = Counter(one.what for one in tried).most_common(1)[0][0]
+    yield Found(
+        id=ID,
+        severity="waste" if is_waste else "note",
+        about=About(aspect=Aspect.ACTION, requests=tried),
+        text=f"the operator sent {len(tried):,} writes as a dry run (mostly {what}), each of which costs the API server"
+        f" as much as the write itself{', which mostly followed at once' if is_waste else ''}",
+        check="api_requests(phase=…, max=…)",
+    )

@@ -459,6 +459,39 @@ def test_objects_that_are_made_in_two_requests(path: str, user: str, later: int,
     assert ("wasted-writes" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(
+    ("before", "user", "kind", "wrong"),
+    [
+        (20, "operator", "content", True),
+        (500, "operator", "content", False),
+        (20, "kwok", "content", False),
+        (20, "operator", "none", False),
+    ],
+)
+def test_objects_that_are_written_right_before_they_are_deleted(
+    before: int, user: str, kind: rec.DifferenceKind, wrong: bool
+) -> None:
+    sim = settled()
+    for number in range(6):
+        clique(sim, f"c-{number}", 200)
+        written(sim, f"c-{number}", 5000 - before, kind, user=user, paths=["metadata.annotations.a.io/deleting"])
+        sim.request(5000, verb="delete", resource="cliques", group="a.io", namespace="t", name=f"c-{number}")
+        shown(sim, f"c-{number}", 5020, "deleted")
+    assert ("wasted-writes" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("number", "follow", "severity"), [(20, True, "waste"), (20, False, "note"), (19, True, None)])
+def test_writes_that_are_tried_first(number: int, follow: bool, severity: str | None) -> None:
+    sim = settled()
+    parts: dict[str, Any] = {"verb": "create", "resource": "secrets", "namespace": "t", "code": 201}
+    for index in range(number):
+        sim.request(300 + 40 * index, dry_run=True, name=f"s-{index}", **parts)
+        if follow:
+            sim.request(320 + 40 * index, name=f"s-{index}", **parts)
+    every = [each for one in analyse(sim.records()).findings for each in one.all if each.id == "wasted-writes"]
+    assert [one.severity for one in every] == ([severity] if severity else [])
+
+
 def test_what_is_written_again_and_again_was_not_left_out_of_the_creation() -> None:
     sim = settled()
     for number in range(6):
