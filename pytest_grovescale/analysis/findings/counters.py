@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ...exposition.families import LIBRARIES, family_of, parse
+from ..metrics.history import TargetHistory
 from ..reconciles import singulars
 from ..result import Finding
 from .evidence import ENDED, Span, is_news
@@ -86,24 +87,19 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _of_reconciles(seen: Observed) -> Iterator[Finding]:
     """Yield the counters and histograms of what happens that grow with the reconciles while nothing does."""
+    target = seen.target
     found: dict[str, Finding] = {}
-    for span in seen.spans:
-        target, edges = seen.target, seen.scrapes_of(span)
+    counting = list(_of_what_happens(target)) if target is not None else []
+    for span in seen.spans if counting else ():
+        edges = seen.scrapes_of(span)
         if target is None or edges is None or not span.phase.triggers or _anything_happens(seen, span):
             continue
         reconciles: Counter[str] = Counter()
         for row in span.phase.reconciles:
             reconciles[row.controller] += row.count
         grown: Counter[str] = Counter()
-        for series in target.series:
-            served = parse(series).name
-            name = family_of(served, target.families)
-            family = target.families.get(name)
-            counts = family is not None and (
-                family.type == "counter" or (family.type in ("histogram", "summary") and served.endswith("_count"))
-            )
-            if counts and not name.startswith(LIBRARIES) and _HAPPENS.search(name) and not _LOOKS.search(name):
-                grown[name] += round(target.grown(series, *edges))
+        for name, series in counting:
+            grown[name] += round(target.grown(series, *edges))
         for name, number in grown.items():
             alike = (one for one, count in reconciles.items() if abs(number - count) <= _OFF * count)
             controller = next((one for one in alike if number >= _FEW_RECONCILES), "")
@@ -116,6 +112,18 @@ def _of_reconciles(seen: Observed) -> Iterator[Finding]:
                     evidence=(f"{reconciles[controller]:,} reconciles of {controller} in {span.phase.name}",),
                 )
     yield from found.values()
+
+
+def _of_what_happens(target: TargetHistory) -> Iterator[tuple[str, str]]:
+    """Yield family and series of what counts, by its name, what happens to objects."""
+    for series in target.series:
+        served = parse(series).name
+        name = family_of(served, target.families)
+        if name.startswith(LIBRARIES) or not _HAPPENS.search(name) or _LOOKS.search(name):
+            continue
+        kind = target.families[name].type if name in target.families else ""
+        if kind == "counter" or (kind in ("histogram", "summary") and served.endswith("_count")):
+            yield name, series
 
 
 def _anything_happens(seen: Observed, span: Span) -> bool:

@@ -152,7 +152,8 @@ def _specs_of_others(seen: Observed) -> Iterator[Finding]:
             }
             if specs:
                 objects += 1
-                changed.update(specs)
+                # In one order: of several that are as frequent the first is named.
+                changed.update(sorted(specs))
         # Of its own kinds an operator may set what was left out.
         number = sum(of == resource for of, _ in applied)
         if objects >= (1 if is_builtin(resource) else min(_OBJECTS, number)):

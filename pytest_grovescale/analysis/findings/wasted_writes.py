@@ -414,8 +414,8 @@ def _deletions(seen: Observed) -> Iterator[Finding]:
 def _before_deletion(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose objects the operator writes right before it deletes them."""
     for resource, lives in sorted(seen.lives.items()):
-        deleted = [life for life in lives if life.deleted_at is not None and _by_name(seen, life) is not None]
-        written = [one for life in deleted if (one := _last_words(seen, life)) is not None]
+        deleted = [(life, last) for life in lives if (last := _deletion_of(seen, life)) is not None]
+        written = [one for life, last in deleted if (one := _last_words(seen, life, last)) is not None]
         if len(written) >= _LEAST and len(written) >= _MOST * len(deleted):
             yield Found(
                 id=ID,
@@ -427,17 +427,15 @@ def _before_deletion(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _by_name(seen: Observed, life: Life) -> Sent | None:
-    """Return the operator's request that deleted an object alone."""
+def _deletion_of(seen: Observed, life: Life) -> Sent | None:
+    """Return the operator's request that deleted an object alone; None without one."""
     return next((one for one in life.writes if one.user == seen.operator and one.verb == "delete"), None)
 
 
-def _last_words(seen: Observed, life: Life) -> Sent | None:
-    """Return the operator's write of the object's content just before its own deletion of it; None without one."""
-    deletion = _by_name(seen, life)
-    before = [one for one in life.writes if deletion is not None and one.number < deletion.number]
-    last = before[-1] if before else None
-    if deletion is None or last is None or last.user != seen.operator or last.verb not in ("update", "patch"):
+def _last_words(seen: Observed, life: Life, deletion: Sent) -> Sent | None:
+    """Return the operator's write of an object's content just before it deleted it; None without one."""
+    last = next((one for one in reversed(life.writes) if one.number < deletion.number), None)
+    if last is None or last.user != seen.operator or last.verb not in ("update", "patch"):
         return None
     news = [event.difference for event in life.events if event.at >= last.received and event.difference is not None]
     at_once = deletion.received - last.completed < _AT_ONCE_NS
