@@ -229,6 +229,10 @@ def _watches(seen: Observed) -> Iterator[Finding]:
         if often:
             resource, number = max(often.items(), key=lambda one: one[1])
             together = seen.open_watches(window.end)[resource]
+            if together < _LEAST and (several := list(_short_watches(seen))):
+                # One kind among those of which that is true says less than all of them.
+                yield from several
+                return
             yield Found(
                 id=ID,
                 severity="waste",

@@ -613,6 +613,17 @@ def test_watches_on_several_kinds_that_end_within_seconds(kinds: int, every: int
     assert ("housekeeping" in ids(sim)) == wrong
 
 
+def test_of_several_kinds_whose_watches_end_all_are_named_also_where_one_shows_more_often() -> None:
+    sim = settled()
+    for number in range(4):
+        every = 2000 if number else 1500
+        for ms in range(100, DELETED, every):
+            for stage in ("ResponseStarted", "ResponseComplete"):
+                sim.request(ms, every - 10, verb="watch", resource=f"kind-{number}", stage=stage)
+    (watches,) = [one.text for one in found(sim) if one.id == "housekeeping"]
+    assert "4 kinds" in watches
+
+
 def test_an_endpoint_that_never_answers() -> None:
     sim = Simulation()
     sim.watch(PODS, 1)
