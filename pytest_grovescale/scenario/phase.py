@@ -50,7 +50,7 @@ class Phase:
         """Keep the phase open for at least this long from now on, whatever its milestones do.
 
         Shorter where the run cuts holds short (``--grovescale-hold``). Nothing is scraped while it is held: a scrape
-        costs the operator as much as a small no-op does.
+        costs the operator as much as a small no-op does. Only after milestones, or a restart, it is, once.
         """
         self._phase.hold(duration)
 

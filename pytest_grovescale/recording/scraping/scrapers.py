@@ -46,7 +46,7 @@ class Scrapers:
         self._leaving: set[asyncio.Task[None]] = set()
         self._running = False
         self._beside: set[asyncio.Task[None]] = set()
-        """Scrapes outside of any schedule that are not waited for."""
+        """Scrapes beside the schedules that are not waited for."""
 
     def add(self, wanted: ScrapeTarget) -> None:
         """Scrape a target from here on; a target with a known name continues its history at the new location."""
@@ -100,8 +100,11 @@ class Scrapers:
             await self._targets[name].scrape()
 
     def beside(self, name: str) -> None:
-        """Begin to scrape one target, outside of any schedule; a phase's edge that comes before its answer ends it."""
-        if name in self._targets:
+        """Begin to scrape one target, whether its schedule runs or not: a phase's edge before its answer ends that.
+
+        Not one without a schedule, which is to be scraped at the edges of phases only.
+        """
+        if name in self._targets and self._targets[name].scheduled:
             scrape = asyncio.create_task(self._targets[name].scrape(), name=f"scrape {name}")
             scrape.add_done_callback(lambda done: self._broke(name, done))
             scrape.add_done_callback(self._beside.discard)

@@ -196,9 +196,14 @@ class Target:
 
     # ---- its schedule
 
+    @property
+    def scheduled(self) -> bool:
+        """Whether it is scraped between the edges of phases, too."""
+        return self._interval > 0
+
     def start(self, *, rest: bool = False) -> None:
         """Start the schedule; ``rest``: not before half an interval has passed."""
-        if self._interval <= 0 or self._task is not None or self._removed:
+        if not self.scheduled or self._task is not None or self._removed:
             return
         self._task = asyncio.create_task(self._run(rest), name=f"scrape {self.name}")
         self._task.add_done_callback(self._ended)

@@ -97,18 +97,19 @@ def test_hold_and_timers_run_by_the_recorders_clock(control_plane: ControlPlane,
     assert reported.at >= started.at + started.hold_ns == started.at + 600_000_000
 
 
-@pytest.mark.parametrize("given", [True, False])
+@pytest.mark.parametrize(("given", "interval"), [(True, 3600.0), (False, 3600.0), (True, 0.0)])
 def test_what_an_operator_does_after_all_milestones_stands_between_two_scrapes(
-    control_plane: ControlPlane, maps: Maps, tmp_path: Path, given: bool
+    control_plane: ControlPlane, maps: Maps, tmp_path: Path, given: bool, interval: float
 ) -> None:
     """Also in a hold, which is scraped at its edges only; one without milestones measures, and is left alone."""
-    operator = at("operator", control_plane.access.server + "/metrics")
+    operator = msgspec.structs.replace(at("operator", control_plane.access.server + "/metrics"), interval_s=interval)
     with recorder(tmp_path, control_plane.access, scrape_targets=(operator,)) as running:
         running.begin_phase("p", [("empty", maps.count(0))] if given else [], timeout=60, hold=2.5)
+        running.quiet_phase()
         complete(running, "p")
         running.end_phase("p", "passed")
     edges = [scrape.edge for scrape in of(check(running.journal), Scraped)]
-    assert edges == (["start:p", "", "end:p"] if given else ["start:p", "end:p"])
+    assert edges == (["start:p", "", "end:p"] if given and interval else ["start:p", "end:p"])
 
 
 def test_edges_stand_around_the_phase(control_plane: ControlPlane, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import itertools
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytest_grovescale.exposition.families import Exposition
@@ -89,13 +90,14 @@ def test_one_that_is_wanted_soon_is_scraped_before_its_time_and_only_where_it_ha
     assert not asyncio.run(run()).scrapes("b")
 
 
-def test_one_without_a_schedule_is_scraped_beside_and_an_edge_does_not_wait_for_it(tmp_path: Path) -> None:
+def test_one_whose_schedule_rests_is_scraped_beside_and_an_edge_does_not_wait_for_it(tmp_path: Path) -> None:
     async def run() -> Harness:
         async with serving() as endpoint:
             gate = Gate()
-            targets = [endpoint.target("a", reply("a 1\n")), endpoint.target("hangs", gate)]
-            async with scraping(tmp_path, *targets, interval=0) as harness:
-                for name in ("a", "hangs", "unknown"):
+            at_edges = msgspec.structs.replace(endpoint.target("at-edges", reply("a 1\n")), interval_s=0)
+            targets = [endpoint.target("a", reply("a 1\n")), endpoint.target("hangs", gate), at_edges]
+            async with scraping(tmp_path, *targets, interval=3600) as harness:
+                for name in ("at-edges", "a", "hangs", "unknown"):
                     harness.scrapers.beside(name)
                 await until(lambda: len(harness.scrapes("a")) == 1)
                 await endpoint.until_asked("/hangs")
@@ -104,6 +106,7 @@ def test_one_without_a_schedule_is_scraped_beside_and_an_edge_does_not_wait_for_
 
     harness = asyncio.run(run())
     assert not harness.scrapes("hangs")
+    assert not harness.scrapes("at-edges")
     assert not harness.records(SourceFailed)
 
 
