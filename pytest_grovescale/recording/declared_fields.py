@@ -22,10 +22,10 @@ _ANSWER_S = 5.0
 _MOST = 64
 """Fields of a status that are looked for."""
 
-_STEP = re.compile(
-    r"\.?(?P<name>[\w-]+)|\[['\"](?P<quoted>[^'\"]+)['\"]\]|(?P<element>\[[^\]'\"]*\])|(?P<some>\[\?\([^)]*\)\])"
-)
+_STEP = re.compile(r"\.?(?P<name>[\w-]+)|\[['\"](?P<quoted>[^'\"]+)['\"]\]|\[[^\]'\"]*\]|\[\?\([^)]*\)\]")
 _COLUMNS_OF = (".status", ".spec")
+_OPEN = ("preserve-unknown-fields", "embedded-resource")
+"""What a schema says where it does not name all fields."""
 
 
 class _Column(msgspec.Struct, frozen=True, rename="camel"):
@@ -85,10 +85,11 @@ def of_definition(definition: bytes, name: str) -> Declared | None:
 
 def _of_version(version: _Version) -> Declared:
     schema, scale = version.schema.schema, version.subresources.scale
-    status = _mapping(_mapping(schema.get("properties")).get("status"))
+    # An API server takes no schema whose parts are of another type.
+    status = schema.get("properties", {}).get("status", {}).get("properties", {})
     scale_paths = {"replicas": scale.status_replicas_path, "selector": scale.label_selector_path} if scale else {}
     return Declared(
-        status=list(_mapping(status.get("properties")))[:_MOST],
+        status=list(status)[:_MOST],
         subresource=version.subresources.status is not None,
         scale={what: found.removeprefix(".") for what, found in scale_paths.items() if found},
         blank_columns={
@@ -101,13 +102,10 @@ def _of_version(version: _Version) -> Declared:
 
 def _may_have(schema: Mapping[str, Any], path: str) -> bool:
     """Return whether an object of a schema may have a field; True for a path that is not understood."""
-    steps = list(_steps(path))
-    for step in steps:
-        if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get("x-kubernetes-embedded-resource"):
+    for step in _steps(path):
+        if step is None or any(schema.get(f"x-kubernetes-{which}") for which in _OPEN):
             return True
-        if step is None:
-            return True
-        inside = _mapping(schema.get("properties"))
+        inside = schema.get("properties", {})
         further = schema.get("items") if step == "" else inside.get(step, schema.get("additionalProperties"))
         if further is True:
             return True
@@ -127,7 +125,3 @@ def _steps(path: str) -> Iterator[str | None]:
             return
         yield found["name"] or found["quoted"] or ""
         at = found.end()
-
-
-def _mapping(content: object) -> Mapping[str, Any]:
-    return content if isinstance(content, Mapping) else {}

@@ -54,6 +54,11 @@ def number_of(number: int, resource: str) -> str:
     return f"one of the {resource}" if number == 1 else f"{number:,} {resource}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: ``pods, services and secrets``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def form(number: int, one: str, more: str) -> str:
     """Return the form of a word that goes with a number."""
     return one if number == 1 else more

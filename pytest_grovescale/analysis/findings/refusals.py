@@ -27,7 +27,7 @@ from statistics import median
 from ..api_requests import BEING_TERMINATED, overtaken, why_refused
 from ..reconciles import objects_of
 from ..result import Finding
-from .evidence import ObjectId, Sent, shown
+from .evidence import ObjectId, Sent, listed, shown
 from .grouping import About, Aspect, Found, of_failures
 from .observed import Observed
 from .observed_requests import is_for_objects
@@ -96,7 +96,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         (reason, message), _ = reasons[code].most_common(1)[0]
         reason = f" ({reason})" if reason else ""
         shown = kinds.most_common(_SHOWN)
-        what = " and ".join(filter(None, [", ".join(name for name, _ in shown[:-1]), shown[-1][0]]))
+        what = listed([name for name, _ in shown])
         more = f" and {len(kinds) - len(shown)} more" if len(kinds) > len(shown) else ""
         # What the server refuses for the moment is its matter; how that is repeated, the operator's.
         aspect = Aspect.PROCESS if code in _RIGHTS else Aspect.ACTION if code in _WRONG else Aspect.AMOUNT

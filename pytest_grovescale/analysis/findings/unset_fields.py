@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 
 from ...recording.records import Declared
 from ..result import Finding
-from .evidence import Life, form, number_of
+from .evidence import Life, form, listed, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 from .premature_status import GENERATION
@@ -38,14 +38,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for each kind and purpose for which fields are declared, and never set."""
     if any(span.phase.outcome != "passed" for span in seen.spans):
         return
-    for resource in sorted(seen.lives):
-        stories = [story for story in seen.stories if story.opened.spec.resource == resource]
-        declared = next((one.opened.declared for one in stories if one.opened.declared is not None), None)
-        objects = [life for life in seen.lives[resource] if _worked_for(seen, life)]
-        if declared is None or not objects:
-            continue
-        written = {name for life in seen.lives[resource] for event in life.events for name in event.written}
-        yield from _of_kind(seen, declared, objects, written)
+    # Of several watches on a kind the first: they have one definition.
+    openings = [story.opened for story in reversed(seen.stories)]
+    declared = {one.spec.resource: one.declared for one in openings if one.declared is not None}
+    for resource in sorted(declared):
+        lives = seen.lives.get(resource, ())
+        if objects := [life for life in lives if _worked_for(seen, life)]:
+            written = {name for life in lives for event in life.events for name in event.written}
+            yield from _of_kind(seen, declared[resource], objects, written)
 
 
 def _worked_for(seen: Observed, life: Life) -> bool:
@@ -63,7 +63,7 @@ def _of_kind(seen: Observed, declared: Declared, objects: Sequence[Life], writte
             seen,
             resource,
             _STATUS,
-            f"status of {number_of(number, resource)} is never set: its definition declares {_listed(unset)}",
+            f"status of {number_of(number, resource)} is never set: its definition declares {listed(unset)}",
         )
         return
     ready = any(pod.ready is not None for life in objects for pod in seen.pods_below.get(life.uid, ()))
@@ -90,7 +90,7 @@ def _of_kind(seen: Observed, declared: Declared, objects: Sequence[Life], writte
             seen,
             resource,
             f"{_STATUS}.{numbers[0]}",
-            f"{_listed(numbers)} in the status of {number_of(number, resource)} {form(len(numbers), 'is', 'are')} never"
+            f"{listed(numbers)} in the status of {number_of(number, resource)} {form(len(numbers), 'is', 'are')} never"
             " set, although pods below are Ready",
         )
     for name, path in declared.blank_columns.items():
@@ -105,7 +105,7 @@ def _of_kind(seen: Observed, declared: Declared, objects: Sequence[Life], writte
             seen,
             resource,
             f"{_STATUS}.{states[0]}",
-            f"{_listed(states)} in the status of {number_of(number, resource)} {form(len(states), 'is', 'are')}"
+            f"{listed(states)} in the status of {number_of(number, resource)} {form(len(states), 'is', 'are')}"
             " declared and never set",
             is_note=True,
         )
@@ -133,7 +133,3 @@ def _found(seen: Observed, resource: str, field: str, text: str, *, is_note: boo
 def _name(path: str) -> str:
     """Return the name of the field right below status that a path leads through; empty where it does not."""
     return path.split(".")[1] if path.startswith(f"{_STATUS}.") else ""
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + f" and {names[-1]}" if len(names) > 1 else names[0]

@@ -192,6 +192,7 @@ class CliqueReconciler:
             return DONE
         wanted = wanted_status(clique, self._active(clique, reads), self._hashes.of(pcs), failure)
         if NO_SELECTOR in self._settings.defects:
+            # Defect no-selector: left out, and no one has asked for the scale subresource yet.
             wanted.selector = ""
         final = settled(clique, wanted) or urgent(clique, wanted)
         delay = self._timing.delay(clique.uid, clique.status, wanted, settled=final)
