@@ -55,6 +55,26 @@ def release() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
+def number_lines(error: BaseException) -> None:
+    """Give each entry of an interrupt's traceback a line, also those of what it interrupted.
+
+    One that strikes between two lines, where a generator is resumed, has an entry without: ``tb_lineno`` is None, and
+    pytest, which shows where it was interrupted, ends with a TypeError and without a summary.
+    """
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        before = one.__traceback__
+        # In place: pytest has the first entry already, which is its own.
+        while before is not None and (entry := before.tb_next) is not None:
+            if entry.tb_lineno is None:
+                line = entry.tb_frame.f_code.co_firstlineno
+                before.tb_next = types.TracebackType(entry.tb_next, entry.tb_frame, entry.tb_lasti, line)
+            before = before.tb_next
+        one = one.__cause__ or one.__context__
+
+
 def _interrupting() -> list[int]:
     """Return the signals that interrupt this process, or would if they were not held."""
     if threading.current_thread() is not threading.main_thread():

@@ -440,10 +440,13 @@ class _Interrupted:
         self._config = config
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_keyboard_interrupt(self) -> Generator[None, object, object]:
+    def pytest_keyboard_interrupt(
+        self, excinfo: pytest.ExceptionInfo[BaseException]
+    ) -> Generator[None, object, object]:
         """Block interrupts while pytest notes where it was interrupted; the tests' end can be interrupted again."""
         if RUN in self._config.stash:
             self._config.stash[RUN].ends()
+        interrupts.number_lines(excinfo.value)
         return (yield)
 
 

@@ -9,6 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -217,6 +218,8 @@ class Held(msgspec.Struct, frozen=True):
     sockets: int
     zombies: int
     """Descendants that have ended and that their parent has not waited for, wait(2)."""
+    accepted: int | None
+    """TCP connections that its network namespace has accepted since it exists: ``PassiveOpens``, RFC 4022."""
 
 
 def held(pid: int, *, apart: Collection[int] = ()) -> Held | None:
@@ -238,7 +241,17 @@ def held(pid: int, *, apart: Collection[int] = ()) -> Held | None:
                 continue  # closed since
             sockets += is_socket
             files += not is_socket
-    return Held(threads, files, sockets, zombies) if threads else None
+    return Held(threads, files, sockets, zombies, _accepted(pid)) if threads else None
+
+
+def _accepted(pid: int) -> int | None:
+    try:
+        lines = [line.split() for line in read_bytes(f"/proc/{pid}/net/snmp").splitlines() if line.startswith(b"Tcp:")]
+    except OSError:
+        return None
+    return next(
+        (int(dict(zip(names, values, strict=False))[b"PassiveOpens"]) for names, values in pairwise(lines)), None
+    )
 
 
 def have_open(path: Path) -> list[int]:

@@ -20,7 +20,7 @@ import msgspec
 from .. import redaction
 from . import object_references
 from .object_cache import ObjectKey
-from .object_versions import ANNOTATIONS, Version
+from .object_versions import ANNOTATIONS, LABELS, Version
 from .records import Difference, DifferenceKind
 
 _PATHS = 8
@@ -92,6 +92,10 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     """Of a later version, what its spec may have named before, and does not any more; see `object_references`."""
     selects: str
     """Of a first version, a checksum of what it selects its pods by; empty without."""
+    selector: dict[str, str]
+    """Of a first version, the labels that it wants of pods."""
+    labels: dict[str, str]
+    """Of a pod, those that none of its namespace had before."""
     exposed: list[str]
     """Changed fields of annotations, status and data, and variables of containers, that hold what looks like a
     credential."""
@@ -126,6 +130,7 @@ class Comparer:
         self._harmless: set[str] = set()
         """Short lines without a credential: most of an object's are those of many others."""
         self._unwritten: set[str] = set()
+        self._labels = object_references.PodLabels() if resource == "pods" else None
         self._bytes = 0
         self.full = False
         """Whether there was an object for which there was no room."""
@@ -170,7 +175,7 @@ class Comparer:
         if self._secret:
             parts = {name: _digest(part) for name, part in parts.items()}
         coarse: dict[str, int] = {}
-        needs, dropped, selects = list[str](), list[str](), ""
+        needs, dropped, selects, selector = list[str](), list[str](), "", dict[str, str]()
         difference = None
         size = sum(map(len, parts.values()))
         if known is None:
@@ -178,6 +183,7 @@ class Comparer:
             changed = parts
             needs = object_references.needed(self._resource, data)
             selects = object_references.selected(self._resource, data)
+            selector = object_references.selector(self._resource, data)
         else:
             changed = {name: part for name, part in parts.items() if part != known.parts.get(name)}
             if "spec" in changed:
@@ -187,8 +193,18 @@ class Comparer:
         first = difference is None
         numbers = self._read(known, changed, generation if first or generation != known.generation else None)
         known.parts, known.size, known.fields, known.generation = parts, size, fields, generation
-        written = self._written(changed.get("status", b"")) if self._unwritten else []
-        return Facts(difference, numbers, written, coarse, needs, dropped, selects, self._exposed(known, changed))
+        return Facts(
+            difference=difference,
+            numbers=numbers,
+            written=self._written(changed.get("status", b"")) if self._unwritten else [],
+            coarse=coarse,
+            needs=needs,
+            dropped=dropped,
+            selects=selects,
+            selector=selector,
+            labels=self._labels.new(metadata.namespace, changed.get(LABELS, b"")) if self._labels is not None else {},
+            exposed=self._exposed(known, changed),
+        )
 
     def _written(self, status: bytes) -> list[str]:
         fields = _fields(status) if status.startswith(_OPENING) else {}

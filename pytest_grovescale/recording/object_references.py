@@ -254,12 +254,17 @@ def _texts(content: Any, field: str = "") -> Iterator[str]:
         yield content
 
 
-class _Selecting(msgspec.Struct, gc=False):
+class _Selecting(msgspec.Struct, rename="camel", gc=False):
     selector: msgspec.Raw = msgspec.Raw(b"")
+    pod_selector: msgspec.Raw = msgspec.Raw(b"")
 
 
 class _WithSelector(msgspec.Struct, gc=False):
     spec: _Selecting | None = None
+
+
+class _Selector(msgspec.Struct, rename="camel", gc=False):
+    match_labels: dict[str, str] | None = None
 
 
 _SELECTING = frozenset(
@@ -278,6 +283,43 @@ def selected(resource: str, data: msgspec.Raw | bytes) -> str:
     spec = _decode_selector(data).spec
     selector = bytes(spec.selector) if spec is not None else b""
     return f"{zlib.crc32(selector):x}" if selector not in (b"", b"null") else ""
+
+
+_of_labels = msgspec.json.Decoder(dict[str, str]).decode
+_decode_selector_of_labels = msgspec.json.Decoder(_Selector).decode
+_VALUES = 1024
+"""Values of one label of a namespace's pods that are kept."""
+MANY = "*"
+"""What stands for all further ones; no label can have it."""
+
+
+def selector(resource: str, data: msgspec.Raw | bytes) -> dict[str, str]:
+    """Return the labels that a Service or a NetworkPolicy wants of pods: label → value; empty where it names none."""
+    if resource not in ("services", "networkpolicies.networking.k8s.io"):
+        return {}
+    spec = _decode_selector(data).spec
+    part = bytes(spec.selector if resource == "services" else spec.pod_selector) if spec is not None else b""
+    if part in (b"", b"null"):
+        return {}
+    labels = _of_labels(part) if resource == "services" else _decode_selector_of_labels(part).match_labels
+    return {name: redaction.value(value, name) for name, value in (labels or {}).items()}
+
+
+class PodLabels:
+    """The labels that the pods of each namespace had so far."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, str], set[str]] = {}
+
+    def new(self, namespace: str, labels: bytes) -> dict[str, str]:
+        """Return those of a pod that none had before, label → value. ``labels``: its own, as JSON."""
+        found: dict[str, str] = {}
+        for name, value in _of_labels(labels).items() if labels else ():
+            values = self._values.setdefault((namespace, name), set())
+            if value not in values and len(values) <= _VALUES:
+                found[name] = redaction.value(value, name) if len(values) < _VALUES else MANY
+                values.add(value)
+        return found
 
 
 def needed(resource: str, data: msgspec.Raw | bytes) -> list[str]:

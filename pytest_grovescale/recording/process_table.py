@@ -319,6 +319,7 @@ class Roster:
                 files=held.files if held is not None else None,
                 sockets=held.sockets if held is not None else None,
                 zombies=held.zombies if held is not None else None,
+                accepted=held.accepted if held is not None else None,
                 edge=edge,
             )
         )

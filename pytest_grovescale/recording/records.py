@@ -244,6 +244,12 @@ class ObjectSeen(Record, tag="object", frozen=True, kw_only=True):
     more; empty in older recordings."""
     selects: str = ""
     """When it was first seen: a checksum of what it selects its pods by; empty without, and in older recordings."""
+    selector: dict[str, str] = {}
+    """When a Service or NetworkPolicy was first seen: label → value that it wants of its pods; older recordings do not
+    say it."""
+    labels: dict[str, str] = {}
+    """Of a pod: label → value that no pod of its namespace had before, since this watch compares them; ``*`` for all
+    further values of a label with a thousand. Older recordings do not say it."""
     exposed: list[str] = []
     """Changed fields of its annotations, status and data, and variables of containers, as ``env[NAME] in spec``, with
     what looks like a credential; never of a Secret."""
@@ -339,6 +345,9 @@ class CpuRead(Record, tag="cpu", frozen=True, kw_only=True):
     sockets: int | None = None
     zombies: int | None = None
     """Children that have ended and that it has not waited for, at edges; older recordings have none."""
+    accepted: int | None = None
+    """TCP connections that its network namespace has accepted since it exists, of all its processes, at edges; older
+    recordings have none."""
     edge: str = ""
     """``start:<phase>`` or ``end:<phase>`` for a read at a phase's edge; `SETTLED`, or that of a cycle; empty for the
     1 s timeline."""

@@ -361,6 +361,8 @@ class Watch:
                 needs=facts.needs if facts is not None else [],
                 dropped=facts.dropped if facts is not None else [],
                 selects=facts.selects if facts is not None else "",
+                selector=facts.selector if facts is not None else {},
+                labels=facts.labels if facts is not None else {},
                 exposed=facts.exposed if facts is not None else [],
             )
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+import types
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -43,3 +44,34 @@ def test_held_once_the_next_one_interrupts() -> None:
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
     assert said == ["SIGINT"]
+
+
+def test_an_interrupt_between_two_lines_can_be_shown() -> None:
+    def strikes() -> None:
+        raise KeyboardInterrupt
+
+    def ends() -> None:
+        try:
+            _without_lines(strikes)()
+        finally:
+            _without_lines(strikes)()
+
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        ends()
+    with pytest.raises(TypeError):
+        interrupted.getrepr(funcargs=True)
+    interrupts.number_lines(interrupted.value)
+    again = pytest.ExceptionInfo.from_exc_info((KeyboardInterrupt, interrupted.value, interrupted.tb))
+    shown = str(again.getrepr(funcargs=True)).splitlines()
+    assert sum(line.startswith(">") and "def strikes" in line for line in shown) == 2
+
+
+def _without_lines(function: Callable[[], None]) -> Callable[[], None]:
+    """Return a function whose code has no lines, as the place has where a generator is resumed.
+
+    A table of locations without any: Objects/locations.md of CPython.
+    """
+    code = function.__code__
+    length, rest = divmod(len(code.co_code) // 2, 8)
+    table = bytes([0xF8 | 7] * length + ([0xF8 | (rest - 1)] if rest else []))
+    return types.FunctionType(code.replace(co_linetable=table), {})

@@ -39,6 +39,20 @@ def test_a_child_that_has_ended_and_is_not_waited_for_is_a_zombie_and_no_thread(
     assert (after.zombies - before.zombies, after.threads - before.threads) == (1, 0)
 
 
+def test_connections_that_were_accepted_are_counted() -> None:
+    before = procfs.held(os.getpid())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for _ in range(3):
+            with socket.create_connection(server.getsockname()), server.accept()[0]:
+                pass
+    after = procfs.held(os.getpid())
+    assert before is not None
+    assert after is not None
+    assert before.accepted is not None
+    assert after.accepted is not None
+    assert after.accepted >= before.accepted + 3
+
+
 def test_a_process_that_is_gone_holds_nothing_known() -> None:
     assert procfs.held(2**22 + 1) is None
 

@@ -15,17 +15,21 @@ others, under names that the API server has drawn, made within three seconds for
 with a write to the owner in between, they were made twice. Children of one name are parts of one thing where they were
 made within five seconds; what stays of it counts of three, three seconds after the operator deleted the other, which it
 did not make again, and while the owner stays. One selector of many counts of three owners in one namespace that have
-pods of their own and are there at the same time.
+pods of their own and are there at the same time. A label that no pod had counts for Services and NetworkPolicies of an
+owner with a pod that was Ready for three seconds beside them, in a namespace of which a watch showed each pod; a value
+of a label that pods have is a note where another Service of the owner selects some.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from statistics import median
 from typing import NamedTuple
 
+from ...recording.object_references import MANY
+from ...recording.records import OBJECTS
 from ..result import Finding
 from .evidence import BUDGETS, Life, ObjectId, Window, form, number_of, shown
 from .grouping import About, Aspect, Found
@@ -46,7 +50,8 @@ _DRAWN = re.compile("-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 """End of a name that the API server has drawn (`k8s.io/apimachinery/pkg/util/rand`)."""
 _BEHIND_S = 3.0
 """Time for which an operator's cache may be behind what it made, s."""
-_SLICES = "endpointslices.discovery.k8s.io"
+_SELECTING = ("services", "networkpolicies.networking.k8s.io")
+_NONE: Set[str] = frozenset()
 _TOGETHER_NS = 5_000_000_000
 _LATER_NS = 3_000_000_000
 """Time within which children are made together, and after which one that was to go as well is left, ns."""
@@ -127,39 +132,60 @@ def _is_part(child: Life, other: Life, owner: Life) -> bool:
 
 
 def _select_nothing(seen: Observed) -> Iterator[Finding]:
-    """Yield the Services of which no EndpointSlice was ever updated, although pods of their owners came later."""
-    slices = [one for one in seen.all_requests if one.resource == _SLICES and one.changes]
-    made: dict[str, int] = {}
-    for one in slices:
-        if one.verb == "create":
-            made[one.namespace] = one.completed
-    updated = {
-        (one.namespace, one.name.rpartition("-")[0]) for one in slices if one.verb in ("update", "patch") and one.name
-    }
-    groups: dict[tuple[str, str], list[tuple[Life, Life]]] = defaultdict(list)
-    for service in seen.lives.get("services", ()):
-        owner = seen.known.get(service.owner or "")
-        if owner is not None and service.namespace in made and service.made_by_operator:
-            groups[owner.resource, service.name.replace(owner.name, "")].append((service, owner))
-    for (resource, _), found in sorted(groups.items()):
-        if len(found) < _LEAST or any(service.object in updated for service, _ in found):
+    """Yield the Services and NetworkPolicies that want a label which no pod of their namespace ever had."""
+    labels = _labels_of_pods(seen)
+    groups: dict[tuple[str, str, tuple[str, ...]], dict[Life, Sequence[Life]]] = defaultdict(dict)
+    met: set[str] = set()
+    for life in (life for kind in _SELECTING for life in seen.lives.get(kind, ()) if life.made_by_operator):
+        selector, had = _selector(life), labels.get(life.namespace)
+        if not selector or not had or not seen.shows_all("pods", life.namespace, life.begun):
             continue
-        later = [
-            pod
-            for service, owner in found
-            for pod in seen.pods_below.get(owner.uid, ())
-            if pod.ready is not None
-            and made[service.namespace] + _LATER_NS < pod.ready.at < (service.gone_at or seen.end)
-        ]
-        if len(later) >= _LEAST:
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=About(aspect=Aspect.STATE, objects={service.key for service, _ in found}, field="spec.selector"),
-                text=f"{len(found):,} services of {resource} select no pod: no EndpointSlice of theirs was updated,"
-                f" although {len(later):,} pods of the same owners became Ready after them",
-                evidence=(shown(found[0][0].object),),
-            )
+        unmet = [name for name, value in selector.items() if not had.get(name, _NONE) & {value, MANY}]
+        owner = life.owner or ""
+        if not unmet:
+            met.add(owner)
+        elif pods := [pod for pod in seen.pods_below.get(owner, ()) if _is_ready_beside(seen, pod, life)]:
+            groups[life.resource, seen.known[owner].resource, tuple(sorted(unmet))][life] = pods
+    for (resource, of, missing), found in sorted(groups.items(), key=lambda group: group[0]):
+        first = min(found, key=lambda life: life.begun)
+        had, several = labels[first.namespace], len(found)
+        # A part of the application that this workload has not may have no pod: its Service, too, has that label.
+        unknown = [name for name in missing if name not in had]
+        wants = " and ".join(f"{name}={_selector(first)[name]}" for name in missing)
+        values = ", ".join(sorted(had.get(missing[0], _NONE))[:_SHOWN])
+        yield Found(
+            id=ID,
+            severity="defect" if unknown or not any(life.owner in met for life in found) else "note",
+            about=About(aspect=Aspect.STATE, objects={life.key for life in found}, field="spec.selector"),
+            text=f"{number_of(several, resource)} of {of} {form(several, 'selects', 'select')} no pod: none ever had"
+            f" {wants}, although {sum(map(len, found.values())):,} pods of the same owners were Ready",
+            evidence=(
+                shown(first.object),
+                f"pods have {missing[0]}={values}" if values else f"no pod has a label {missing[0]}",
+            ),
+        )
+
+
+def _selector(life: Life) -> Mapping[str, str]:
+    return next((event.selector for event in life.events if event.selector), {})
+
+
+def _labels_of_pods(seen: Observed) -> Mapping[str, Mapping[str, Set[str]]]:
+    """Return namespace → label → the values that any pod ever had."""
+    found: dict[str, dict[str, set[str]]] = defaultdict(dict)
+    if any(one.source == OBJECTS for one in seen.contents.failures):
+        return found
+    for pod in seen.lives.get("pods", ()):
+        for event in pod.events:
+            for name, value in event.labels.items():
+                found[pod.namespace].setdefault(name, set()).add(value)
+    return found
+
+
+def _is_ready_beside(seen: Observed, pod: Life, life: Life) -> bool:
+    """Return whether a pod had been Ready for seconds while another object existed."""
+    until = min(one.gone_at or seen.end for one in (pod, life))
+    return pod.ready is not None and max(pod.ready.at, life.begun) + _LATER_NS < until
 
 
 def _select_alike(seen: Observed) -> Iterator[Finding]:

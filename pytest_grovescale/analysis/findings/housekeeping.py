@@ -9,7 +9,8 @@ in no-op phases and idle windows, in phases in which the operator changes next t
 each object and one for two reconciles on; watches only while nothing changes, when the API server has no reason to
 close them. A client asks for the kinds that are served once for each group, and an endpoint of metrics that authorizes
 its readers asks twice for each scrape. Several watches on one kind are a note, since the log does not show their
-selectors.
+selectors. Connections are those to all servers on the API server's machine: they count where there are as many as
+requests of the operator's in each phase with a hundred of these, and few in the others.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from statistics import median
 
+from ..cpu import API_SERVER
 from ..result import Finding
 from .evidence import ObjectId, Sent
 from .grouping import About, Aspect, Found
@@ -47,6 +49,10 @@ _LEAST_EVENTS = 50
 _PER_RECONCILE = 0.5
 _NEXT_TO_NOTHING = 0.1
 """Objects changed for each Event up to which the Events are of no change."""
+_LEAST_CONNECTIONS = 100
+_AS_MANY = (0.8, 1.2)
+_OTHERS = 0.1
+"""Connections a second in a phase with few requests, of those in one with many, up to which others open hardly any."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -58,6 +64,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _events(seen)
     yield from _watches(seen)
     yield from _watched_twice(seen)
+    yield from _connections(seen)
 
 
 def _renewals(seen: Observed) -> Iterator[Finding]:
@@ -282,5 +289,39 @@ def _watched_twice(seen: Observed) -> Iterator[Finding]:
             evidence=(
                 "where their selectors are the same, each event is sent, decoded and kept as often; one cache can serve"
                 " all controllers",
+            ),
+        )
+
+
+def _connections(seen: Observed) -> Iterator[Finding]:
+    """Yield a finding where the operator opens a connection for each of its requests."""
+    made = [
+        (span, after.accepted - before.accepted, len(seen.within(span)))
+        for span in seen.spans
+        if (before := span.recorded.cpu_start.get(API_SERVER)) is not None
+        and (after := span.recorded.cpu_end.get(API_SERVER)) is not None
+        and before.accepted is not None
+        and after.accepted is not None
+        and before.pid == after.pid
+    ]
+    busy = [one for one in made if one[2] >= _LEAST_CONNECTIONS]
+    others = [one for one in made if one[2] < _LEAST_CONNECTIONS and one[0].phase.seconds >= 1]
+    if not busy or not all(_AS_MANY[0] * asked <= opened <= _AS_MANY[1] * asked for _, opened, asked in busy):
+        return
+    per_s = [opened / span.phase.seconds for span, opened, _ in busy]
+    by_others = [max(0, opened - asked) / span.phase.seconds for span, opened, asked in others]
+    if len(busy) + len(others) > 1 and max(by_others, default=0.0) <= _OTHERS * min(per_s):
+        opened, asked = sum(one[1] for one in busy), sum(one[2] for one in busy)
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.AMOUNT),
+            text=f"the operator opens a connection to the API server for nearly each request: {opened:,} beside"
+            f" {asked:,} requests, each with a TLS handshake on both sides",
+            evidence=(
+                "one client for all reconciles keeps its connections open",
+                ", ".join(
+                    f"{opened:,} connections, {asked:,} requests in {span.phase.name}" for span, opened, asked in made
+                ),
             ),
         )

@@ -288,6 +288,15 @@ class ObservedObjects(ObservedRequests):
                 whole[spec.path] = story if other is None or story.events > other.events else other
         return list(whole.values())
 
+    def shows_all(self, resource: str, namespace: str, at: int) -> bool:
+        """Return whether a watch without a gap shows each object of a kind in a namespace, from ``at`` on or before."""
+        return any(
+            story.opened.spec.resource == resource
+            and namespace_of(story.opened.spec) in ("", namespace)
+            and story.complete_since(at)
+            for story in self.stories
+        )
+
     @functools.cached_property
     def _deleted(self) -> Mapping[tuple[str, ObjectId], int]:
         """(resource, object) → when the operator last deleted it, of the deletions that were accepted."""

@@ -26,7 +26,6 @@ from statistics import median
 from typing import NamedTuple
 
 from ...recording import object_references
-from ..audit_times import namespace_of
 from ..result import Finding
 from .evidence import Life, ObjectId, form, number_of, shown
 from .grouping import About, Aspect, Found
@@ -62,7 +61,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     lost: dict[tuple[str, str], list[_Need]] = defaultdict(list)
     for need in needs:
         life, those = need.life, need.those
-        if not those and _is_shown(seen, need):
+        if not those and seen.shows_all(need.kind, life.namespace, life.gone_at or seen.end):
             never[life.resource, need.kind].append(need)
         elif those and need.kind in _STARTED_WITH and all(_came_after(one, life) for one in those):
             if those[0].made_by_operator:
@@ -129,16 +128,6 @@ def _needs(seen: Observed) -> Iterator[_Need]:
                 for need in needs:
                     kind, _, name = need.partition("/")
                     yield _Need(life, kind, name, seen.of_name.get((kind, (life.namespace, name)), ()))
-
-
-def _is_shown(seen: Observed, need: _Need) -> bool:
-    """Return whether a watch shows each object of a kind in a namespace, at least up to the end of who needs it."""
-    return any(
-        story.opened.spec.resource == need.kind
-        and namespace_of(story.opened.spec) in ("", need.life.namespace)
-        and story.complete_since(need.life.gone_at or seen.end)
-        for story in seen.stories
-    )
 
 
 def _came_after(one: Life, life: Life) -> bool:

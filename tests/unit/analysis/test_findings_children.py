@@ -950,32 +950,36 @@ def test_resident_memory_that_each_reconcile_takes(rss: list[int], wrong: bool) 
     assert ("initial-state" in ids(sim)) == wrong
 
 
-@pytest.mark.parametrize(("updated", "wrong"), [(False, True), (True, False)])
-def test_services_that_select_no_pod(updated: bool, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("selector", "labels", "other", "severity"),
+    [
+        ({"app": "web", "part": "api"}, {"app": "web"}, {}, "defect"),
+        ({"app": "wbe"}, {"app": "web"}, {}, "defect"),
+        ({"app": "wbe"}, {"app": "web"}, {"app": "web"}, "note"),  # of a part that this workload may not have
+        ({"part": "api"}, {"app": "web"}, {"app": "web"}, "defect"),
+        ({"app": "web"}, {"app": "web"}, {}, ""),
+        ({"app": "wbe"}, {"app": "*"}, {}, ""),  # a label with more values than were kept
+        ({"app": "wbe"}, {}, {}, ""),  # an older recording
+        ({}, {"app": "web"}, {}, ""),
+    ],
+)
+def test_services_that_select_no_pod(
+    selector: dict[str, str], labels: dict[str, str], other: dict[str, str], severity: str
+) -> None:
     sim = settled()
-    slices: dict[str, Any] = {
-        "user": "kcm",
-        "resource": "endpointslices",
-        "group": "discovery.k8s.io",
-        "namespace": "t",
-    }
-    sim.request(120, **slices, verb="create", code=201)
-    for number in range(6):
-        clique(sim, f"c-{number}", 130, owner="uid-pcs")
-        made(sim, f"c-{number}-web", 140, owner=f"uid-c-{number}")
-        if updated:
-            sim.request(5000, **slices, verb="update", name=f"c-{number}-web-x2x4f")
+    clique(sim, "c", 120, owner="uid-pcs")
+    for name, of in (("web", selector), ("other", other)):
+        made(sim, name, 125, owner="uid-c")
+        sim.items[-1] = (*sim.items[-1][:2], msgspec.structs.replace(sim.items[-1][2], selector=of))
     all_gone(sim)
-    late = 4000
     records = [
-        msgspec.structs.replace(record, owner="uid-c-1", uid=f"uid-{record.name}", at=record.at + late * 10**6)
+        msgspec.structs.replace(record, owner="uid-c", uid=f"uid-{record.name}", labels=labels)
         if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]
         else record
         for record in sim.records()
     ]
-    records.sort(key=lambda one: one.at)
-    texts = [one.text for one in analyse(records).findings if one.id == "children"]
-    assert any("EndpointSlice" in text for text in texts) == wrong
+    found = [one for one in analyse(records).findings if one.id == "children"]
+    assert [one.severity for one in found] == ([severity] if severity else [])
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, chain
 from typing import Any
 
 import msgspec
@@ -1762,3 +1763,25 @@ def test_watches_that_end_at_once_and_all_is_listed_again(lists: bool, wrong: bo
             sim.request(at + 20, verb="watch", resource=resource, stage="ResponseStarted")
     every = [each for one in analyse(sim.records()).findings for each in one.all]
     assert any("end within seconds" in one.text for one in every) == wrong
+
+
+@pytest.mark.parametrize(
+    ("accepted", "wrong"),
+    [
+        ((150, 3, 151), True),
+        ((12, 3, 9), False),
+        ((150, 3, 20), False),  # another program's, at that time
+        ((160, 120, 170), False),  # a busy server of another program's beside it
+        ((600, 3, 610), False),
+        (None, False),  # an older recording
+    ],
+)
+def test_a_connection_for_each_request(accepted: tuple[int, ...] | None, wrong: bool) -> None:
+    sim = settled(150)
+    edges = [f"{edge}:{phase}" for phase in ("deploy", "steady-state", "delete") for edge in ("start", "end")]
+    counts = list(accumulate(chain.from_iterable((1, number) for number in accepted or ())))
+    for index, (at, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.CpuRead) and record.process == "kube-apiserver" and record.edge and counts:
+            number = counts[edges.index(record.edge)]
+            sim.items[index] = at, order, msgspec.structs.replace(record, accepted=number)
+    assert ("housekeeping" in ids(sim)) == wrong

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_grovescale.recording.object_references import any_kind, dropped, needed, selected
+from pytest_grovescale.recording.object_references import MANY, PodLabels, any_kind, dropped, needed, selected, selector
+from pytest_grovescale.redaction import REDACTED
 
 SPEC: dict[str, Any] = {
     "volumes": [
@@ -65,6 +66,39 @@ def test_those_that_select_the_same_pods_have_one_checksum() -> None:
     no_specs: list[dict[str, Any]] = [{}, {"spec": None}, {"spec": {}}]
     without = [selected("services", encoded(content)) for content in no_specs]
     assert [*without, of("services", None), of("pods", {"app": "a"})] == [""] * 5
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "wanted"),
+    [
+        ("services", {"selector": {"app": "a"}}, {"app": "a"}),
+        ("services", {"selector": None}, {}),
+        ("services", {}, {}),
+        ("services", {"selector": {"access-token": "Zk3n9Qp2wLx8vT5rBy7c"}}, {"access-token": REDACTED}),
+        ("networkpolicies.networking.k8s.io", {"podSelector": {"matchLabels": {"app": "a"}}}, {"app": "a"}),
+        ("networkpolicies.networking.k8s.io", {"podSelector": {}}, {}),  # all pods
+        ("networkpolicies.networking.k8s.io", {"podSelector": {"matchExpressions": [{"key": "app"}]}}, {}),
+        ("deployments.apps", {"selector": {"matchLabels": {"app": "a"}}}, {}),  # the API server compares it itself
+    ],
+)
+def test_labels_that_are_wanted_of_pods(resource: str, spec: dict[str, Any], wanted: dict[str, str]) -> None:
+    assert selector(resource, encoded({"spec": spec})) == wanted
+
+
+def test_each_label_of_pods_is_new_once_in_its_namespace() -> None:
+    seen = PodLabels()
+
+    def new(namespace: str, **labels: str) -> dict[str, str]:
+        return seen.new(namespace, msgspec.json.encode(labels))
+
+    assert [new("t", app="a", of="x"), new("t", app="a", of="y"), new("u", app="a"), seen.new("t", b"")] == [
+        {"app": "a", "of": "x"},
+        {"of": "y"},
+        {"app": "a"},
+        {},
+    ]
+    many = [new("v", number=str(number)) for number in range(3000)]
+    assert [one for one in many if one][-2:] == [{"number": "1023"}, {"number": MANY}]
 
 
 def test_fields_of_other_kinds_say_what_they_name() -> None:
