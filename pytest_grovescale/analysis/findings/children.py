@@ -158,7 +158,8 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
             severity="defect" if unknown or not any(life.owner in met for life in found) else "note",
             about=About(aspect=Aspect.STATE, objects={life.key for life in found}, field="spec.selector"),
             text=f"{number_of(several, resource)} of {of} {form(several, 'selects', 'select')} no pod: none ever had"
-            f" {wants}, although {sum(map(len, found.values())):,} pods of the same owners were Ready",
+            f" {wants}, although {len({pod.uid for pods in found.values() for pod in pods}):,} pods of the same owners"
+            " were Ready",
             evidence=(
                 shown(first.object),
                 f"pods have {missing[0]}={values}" if values else f"no pod has a label {missing[0]}",

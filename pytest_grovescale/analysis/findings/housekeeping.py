@@ -51,7 +51,7 @@ _NEXT_TO_NOTHING = 0.1
 """Objects changed for each Event up to which the Events are of no change."""
 _LEAST_CONNECTIONS = 100
 _AS_MANY = (0.8, 1.2)
-_OTHERS = 0.1
+_OTHERS = 0.3
 """Connections a second in a phase with few requests, of those in one with many, up to which others open hardly any."""
 
 
@@ -321,7 +321,7 @@ def _connections(seen: Observed) -> Iterator[Finding]:
             evidence=(
                 "one client for all reconciles keeps its connections open",
                 ", ".join(
-                    f"{opened:,} connections, {asked:,} requests in {span.phase.name}" for span, opened, asked in made
+                    f"{opened:,} connections, {asked:,} requests in {span.phase.name}" for span, opened, asked in busy
                 ),
             ),
         )

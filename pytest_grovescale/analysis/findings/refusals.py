@@ -6,14 +6,14 @@ their own on an API server in trouble (client-go's work queues grow theirs from 
 https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter).
 
 No false alarm: an object that is asked for a second time, moments after the operator made it, shows a cache that lags,
-as that of any controller with several events for one object: a note, up to half of what was made; a create of what
-the operator has made is none that is tried again until it succeeds. What is gone by now
-(404) is a question, or a race with its deletion; what was under way when the operator ended is logged as answered 504;
-what the API server refuses since it has too much to do is its own matter: a note; conflicts count from a share of the
-writes on that a correct operator does not reach under load. What follows from an injected fault (a write whose answer
-was lost, a watch that was cut) does not count; one that did not reach the API server is in no log of it. Failed
-reconciles count from twenty and a tenth of all on, where not half as many requests were refused, or where half as many
-were updates of what was not there, and never beside faults.
+as that of any controller with several events for one object: a note, up to half of what was made; a create of what the
+operator has made is none that is tried again until it succeeds. What is gone by now (404) is a question, or a race with
+its deletion, unless the same is written again a second later, ten times in all; what was under way when the operator
+ended is logged as answered 504; what the API server refuses since it has too much to do is its own matter: a note;
+conflicts count from a share of the writes on that a correct operator does not reach under load. What follows from an
+injected fault (a write whose answer was lost, a watch that was cut) does not count; one that did not reach the API
+server is in no log of it. Failed reconciles count from twenty and a tenth of all on, where not half as many requests
+were refused, or where half as many were updates of what was not there, and never beside faults.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ _LEAST_READS = 2
 
 _TWICE_NS = 2_000_000_000
 """Time after an object was made within which a cache may not show it, on a busy machine, ns."""
+_LATER_NS, _LEAST_GONE = 1_000_000_000, 10
+"""Time after a 404 from which on a write to the same object is no race with its deletion, ns; writes that count."""
 _MADE_TWICE = 0.5
 """Share of what an operator makes from which on it is built to ask twice."""
 
@@ -112,6 +114,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
             evidence=(f"the API server said: {message}",) if message else (),
             check='error_ratio(kind="persistent")',
         )
+    yield from _to_what_is_gone(seen)
     yield from _retries([one for one in refused if not _is_conflict(one) and not _is_there(seen, one)])
     yield from _errors(seen)
     yield from _given_up(seen)
@@ -230,6 +233,31 @@ def _for_what_is_gone(seen: Observed, controller: str, failed: int, done: int) -
             evidence=(f"{shown(gone[0].object)} for instance",),
             check='error_ratio(kind="persistent")',
         )
+
+
+def _to_what_is_gone(seen: Observed) -> Iterator[Finding]:
+    """Yield the kinds of writes that are sent again and again to objects that are not there any more."""
+    again: dict[str, list[Sent]] = defaultdict(list)
+    before: dict[tuple[str, ObjectId], int] = {}
+    for one in seen.requests:
+        if one.code == HTTPStatus.NOT_FOUND and one.verb in ("update", "patch") and not seen.follows_fault(one):
+            answered = before.setdefault((one.resource, one.object), one.completed)
+            if one.received > answered + _LATER_NS:
+                again[one.what].append(one)
+        elif one.changes:
+            before.pop((one.resource, one.object), None)
+    for what, those in again.items():
+        (often, most), number = Counter(one.object for one in those).most_common(1)[0], len(those)
+        if number >= _LEAST_GONE:
+            yield Found(
+                id=ID,
+                severity="waste",
+                about=About(aspect=Aspect.ACTION, requests=those),
+                text=f"{what} was sent {number:,} times more to {len({one.object for one in those}):,} objects of which"
+                " the API server had said a second before that they are gone (404)",
+                evidence=(f"{shown(often)}: {most:,} times more",),
+                check='error_ratio(kind="persistent")',
+            )
 
 
 def _most_failed(seen: Observed) -> tuple[str, int, int]:

@@ -359,12 +359,22 @@ def _triggered(seen: Observed) -> Iterator[tuple[Span, CpuResult]]:
 
 def _held(seen: Observed, span: Span, cpu: CpuResult, busy_s: float) -> float:
     """Return for how long workers that were busy for so many seconds, all together, neither asked nor ran."""
-    return busy_s * (1 - _working(span, cpu)) - (seen.under_way(span) + _held_up(seen, span)) * span.phase.seconds
+    return busy_s * (1 - _working(seen, span, cpu)) - (seen.under_way(span) + _held_up(seen, span)) * span.phase.seconds
 
 
-def _working(span: Span, cpu: CpuResult) -> float:
-    """Return in which share of a phase the operator ran or was runnable: with one event loop, all its workers wait."""
-    return min(1.0, cpu.cores + (cpu.waiting_s or 0.0) / span.phase.seconds)
+def _working(seen: Observed, span: Span, cpu: CpuResult) -> float:
+    """Return in which share of a phase the operator ran or was runnable: with one event loop, all its workers wait.
+
+    Of the time in which it was at work: one second of CPU in the first of ten seconds is what all workers waited for.
+    """
+    reads = [read for read in seen.contents.reads[OPERATOR] if span.start <= read.at <= span.end]
+    used = [
+        (after.cpu_ns - before.cpu_ns, after.at - before.at)
+        for before, after in pairwise(reads)
+        if after.pid == before.pid and after.at > before.at
+    ]
+    at_work = sum(ns * ns / time for ns, time in used) / max(1, sum(ns for ns, _ in used))
+    return min(1.0, max(cpu.cores, at_work) + (cpu.waiting_s or 0.0) / span.phase.seconds)
 
 
 def _held_up(seen: Observed, span: Span) -> float:
@@ -428,7 +438,7 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
         phase=span.phase,
         busy=sum(row.busy_workers or 0.0 for row in span.phase.workers),
         under_way=seen.under_way(span),
-        working=_working(span, cpu),
+        working=_working(seen, span, cpu),
         keys=max((row.depth_max or 0 for row in span.phase.workers), default=0),
         held_up=_held_up(seen, span),
     )

@@ -1785,3 +1785,27 @@ def test_a_connection_for_each_request(accepted: tuple[int, ...] | None, wrong: 
             number = counts[edges.index(record.edge)]
             sim.items[index] = at, order, msgspec.structs.replace(record, accepted=number)
     assert ("housekeeping" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("times", "apart_ms", "made", "wrong"),
+    [
+        (4, 1500, False, True),
+        (2, 1500, False, False),  # once more
+        (4, 300, False, False),  # races with their deletion
+        (4, 1500, True, False),  # it is there again in between
+    ],
+)
+def test_writes_to_what_is_gone_are_no_race_with_its_deletion(
+    times: int, apart_ms: int, made: bool, wrong: bool
+) -> None:
+    sim = settled()
+    of: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t"}
+    for number in range(4):
+        for turn in range(times):
+            ms = DEPLOYED + 500 + turn * apart_ms + number
+            sim.request(ms, verb="patch", name=f"c-{number}", code=404, **of)
+            if made:
+                sim.request(ms + 100, verb="create", name=f"c-{number}", code=201, **of)
+    texts = [one.text for one in found(sim) if one.id == "refused-requests"]
+    assert bool(texts) == wrong, texts
