@@ -14,7 +14,7 @@ import msgspec
 from ..errors import RecordingError
 from ..recording import journal
 from ..recording.evaluation import count_leaves
-from ..recording.records import STACKS, STACKS_LEFT, AnyRecord, Closed, CpuRead, Lines
+from ..recording.records import STACKS, STACKS_FIRST, STACKS_LEFT, AnyRecord, Closed, CpuRead, Lines
 from .blocked_workers import read_dump, stack_groups
 from .cycles import cycles_of
 from .disruptions import (
@@ -192,7 +192,7 @@ def result_of(contents: Contents, *, recording: str = "", findings: bool = True)
             _evidence(lines, contents, passed=outcome == "passed")
             for lines in contents.lines
             # They are for findings.
-            if not lines.source.startswith(STACKS_LEFT)
+            if not lines.source.startswith((STACKS_FIRST, STACKS_LEFT))
         ),
         objects=objects,
         objects_resource=resource,

@@ -580,9 +580,9 @@ class Lines(Record, tag="lines", frozen=True, kw_only=True):
     lines: list[str]
 
 
-STACKS, STACKS_LEFT = "stacks:", "stacks-left:"
-"""Beginnings of the sources of `Lines` with the stacks of a process: of blocked workers, and of what a run left behind.
-"""
+STACKS, STACKS_FIRST, STACKS_LEFT = "stacks:", "stacks-first:", "stacks-left:"
+"""Beginnings of the sources of `Lines` with the stacks of a process: of blocked workers; of the tasks that an asyncio
+program has before the first phase, and what a run left behind. Older recordings have no first ones."""
 
 
 class LateObject(Record, tag="late", frozen=True, kw_only=True):

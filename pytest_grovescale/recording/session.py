@@ -174,6 +174,8 @@ class Session:
             case protocol.OpenWatches():
                 await self.watches.ensure(command.specs, command.timeout)
             case protocol.BeginPhase():
+                if self.leftovers.begins():
+                    await self.captures.dump(OPERATOR, records.STACKS_FIRST, served_only=True)
                 await self.phases.begin(command)
                 self.kinds.begin()
             case protocol.EndPhase():
@@ -224,9 +226,9 @@ class Session:
                 self.ledger.add(records.Mark(at=self.clock.now(), label=edge))
                 self.roster.read(edge)
                 await self.scrapers.edge(edge)
-                if edge == records.SETTLED and self.leftovers.there:
-                    # All is measured: what is left may be named.
-                    await self.captures.dump(OPERATOR, left=True)
+                if edge == records.SETTLED:
+                    # All is measured: what is left may be named. Tasks are in no count: only the stacks show them.
+                    await self.captures.dump(OPERATOR, records.STACKS_LEFT, served_only=not self.leftovers.there)
                 self.scrapers.run(rest=True)
             case protocol.Flush():
                 self._report_stalls()

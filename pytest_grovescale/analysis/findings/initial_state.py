@@ -104,6 +104,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     target, after = seen.target, seen.settled_scrape
     for_each = dict(one_for_each.findings(seen))
     yield from for_each.values()
+    yield from one_for_each.tasks_left(seen)
     of_process: list[Finding] = []
     if seen.settled and target is not None and after is not None:
         yield from _series(seen, target, after)

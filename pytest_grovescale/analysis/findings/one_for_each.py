@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ...exposition.families import parse
 from ...recording.conditions import is_builtin
-from ...recording.records import STACKS_LEFT
+from ...recording.records import STACKS_FIRST, STACKS_LEFT
 from ..blocked_workers import read_dump, stack_groups
 from ..metrics.history import TargetHistory
 from ..result import OPERATOR, Finding
@@ -264,6 +264,47 @@ def _at_rest(seen: Observed, counted: _Counted, resource: str) -> Iterator[_Line
             slope = (most - without) / len(lives)
             yield _Line(resource, len(lives), each, slope, 0.0, before, max(c for _, c in counted.points), after, ends)
             return
+
+
+def tasks_left(seen: Observed) -> Iterator[Finding]:
+    """Yield the functions in which asyncio tasks stayed after the workload was gone, as many as there were objects.
+
+    What a pool starts with its first key is as many as it has workers. Tasks are in no metric, and in no figure of the
+    kernel: only the operator's own stacks show them, before the first phase and at the end.
+    """
+    first, left = (_tasks(seen, source) for source in (STACKS_FIRST, STACKS_LEFT))
+    if first is None or left is None or not seen.settled:
+        return
+    restarted = max((until for _, until in seen.restarts), default=seen.begin)
+    for (function, place), count in left.items():
+        grown = count - first[function, place]
+        if grown < _GROWN:
+            continue
+        for resource, lives in sorted(seen.lives.items(), key=lambda one: (is_builtin(one[0]), one[0])):
+            objects = sum((life.gone_at or seen.end) > restarted and life.begun >= seen.begin for life in lives)
+            each = round(grown / objects) if objects >= _LEAST_OBJECTS else 0
+            if 1 <= each <= _MOST_EACH and abs(grown - each * objects) <= max(_ROOM, _FAR * each * objects):
+                yield Found(
+                    id="initial-state",
+                    severity="defect" if grown >= _ANY_POOL else "note",
+                    about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
+                    text=f"{grown:,} asyncio tasks stayed after the {resource} were gone, {each} for each of"
+                    f" {objects:,}: in {function}",
+                    evidence=(
+                        f"by the operator's own stacks: {place}, {first[function, place]:,} before the first phase",
+                    ),
+                )
+                break
+
+
+def _tasks(seen: Observed, source: str) -> Counter[tuple[str, str]] | None:
+    """Return how many tasks are in which function and place; None without a dump that has any."""
+    number: Counter[tuple[str, str]] = Counter()
+    for dump in (one for one in seen.contents.lines if one.source == source + OPERATOR):
+        for group in stack_groups(read_dump(dump.lines)):
+            if group.kind == "task":
+                number[group.function, group.place] += group.count
+    return number or None
 
 
 def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tuple[float, float] | None:

@@ -27,7 +27,7 @@ from statistics import median
 from ..api_requests import BEING_TERMINATED, overtaken, why_refused
 from ..reconciles import objects_of
 from ..result import Finding
-from .evidence import ObjectId, Sent, listed, shown
+from .evidence import ObjectId, Sent, listed, number_of, shown
 from .grouping import About, Aspect, Found, of_failures
 from .observed import Observed
 from .observed_requests import is_for_objects
@@ -247,14 +247,15 @@ def _to_what_is_gone(seen: Observed) -> Iterator[Finding]:
         elif one.changes:
             before.pop((one.resource, one.object), None)
     for what, those in again.items():
-        (often, most), number = Counter(one.object for one in those).most_common(1)[0], len(those)
+        objects, number = Counter(one.object for one in those), len(those)
         if number >= _LEAST_GONE:
+            often, most = objects.most_common(1)[0]
             yield Found(
                 id=ID,
                 severity="waste",
                 about=About(aspect=Aspect.ACTION, requests=those),
-                text=f"{what} was sent {number:,} times more to {len({one.object for one in those}):,} objects of which"
-                " the API server had said a second before that they are gone (404)",
+                text=f"{what} was sent {number:,} times more to {number_of(len(objects), 'objects')}"
+                " that the API server had said a second before to be gone (404)",
                 evidence=(f"{shown(often)}: {most:,} times more",),
                 check='error_ratio(kind="persistent")',
             )

@@ -15,8 +15,10 @@ do not count. What it took back counts from the first time on where it is the an
 or touches, which no other program knows. A spec, or data, that the operator changed is a note, of three objects of the
 workload, or all, or one of Kubernetes' own kinds, where no one else can have changed it. A number of replicas that
 returns counts from the first time on where an autoscaler names the object as its target, and another one wrote before
-the operator. Requests at once count from five objects of a kind on, of one verb and subresource, a millisecond before
-the other's answer: of 250 recordings of sound and defective operators, those with such a queue alone have them.
+the operator. What the test changed in a spec, and the operator alone set back in the same phase, is a note from three
+objects on, since a test may want just that, and a defect where the phase failed. Requests at once count from five
+objects of a kind on, of one verb and subresource, a millisecond before the other's answer: of 250 recordings of sound
+and defective operators, those with such a queue alone have them.
 """
 
 from __future__ import annotations
@@ -25,13 +27,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter
+from statistics import median
 
 from ...recording.conditions import is_builtin
 from ...recording.records import ObjectSeen
 from ..api_requests import SYSTEM_ACCOUNTS
 from ..result import Finding
 from .evidence import SHOWN_NS, Life, ObjectId, Sent, changed_paths, form, kept_by_kopf, number_of, shown
-from .grouping import About, Aspect, Found
+from .grouping import About, Aspect, Found, of_outcome
 from .observed import Observed
 
 ID = "rival-writers"
@@ -65,6 +68,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _specs_of_others(seen)
     yield from _deleted_of_others(seen)
     yield from _of_autoscalers(seen)
+    yield from _set_back(seen)
     yield from _at_once(seen)
     for resource, lives in sorted(seen.lives.items()):
         fields: dict[str, list[tuple[int, Life]]] = defaultdict(list)
@@ -239,6 +243,57 @@ def _scaled_back(seen: Observed, life: Life, scaler: Life) -> str | None:
         if before and before[-1].user == seen.operator and others:
             return seen.role(others[-1].user)
     return None
+
+
+def _set_back(seen: Observed) -> Iterator[Finding]:
+    """Yield the fields of specs, or data, that the test changed in a phase and that the operator set back in it."""
+    for span in seen.spans:
+        passed = span.phase.outcome == "passed"
+        changed = {
+            (one.resource, one.object): one.received
+            for one in seen.by_harness(span.start, span.end)
+            if one.verb in ("update", "patch") and one.subresource in _OF_SPEC and one.resource in seen.lives
+        }
+        fields: dict[tuple[str, str], list[tuple[Life, int]]] = defaultdict(list)
+        for (resource, of), at in changed.items():
+            for life in seen.of_name.get((resource, of), ()):
+                # What the operator makes of its own kinds' specs is another finding.
+                if life.own_updates and (life.made_by_operator or not passed):
+                    for path, after in _reverted(seen, life, at, span.end):
+                        fields[resource, path].append((life, after))
+        for (resource, path), found in fields.items():
+            lives = [life for life, _ in found]
+            later = median(after for _, after in found) / 1e9
+            if len(found) < (_OBJECTS if passed else 1):
+                continue
+            yield Found(
+                id=ID,
+                severity="note" if passed else "defect",
+                about=About(aspect=Aspect.STATE, objects={life.key for life in lives}, field=path)
+                if passed
+                else of_outcome(Aspect.STATE, [span.phase.name]),
+                text=f"the operator set {path} of {number_of(len(lives), resource)} back {later:.2g} s after the test"
+                f" had changed it in {span.phase.name}"
+                + (
+                    ", as it does for an autoscaler or a user"
+                    if passed
+                    else ", which then did not reach its milestones"
+                ),
+                evidence=(shown(lives[0].object),),
+            )
+
+
+def _reverted(seen: Observed, life: Life, start: int, end: int) -> Iterator[tuple[str, int]]:
+    """Yield path and time, ns, of what the operator set back after a change by the harness."""
+    by_harness: dict[str, int] = {}
+    # Moments after its change, either may be behind an event; what the test changed once it has not set back itself.
+    once = sum(one.user == seen.harness and start <= one.received < end for one in life.writes) == 1
+    for event in life.between(start - SHOWN_NS, end):
+        paths = changed_paths(event, _CONTENTS)
+        users = {one.user for one in _just_then(life, event)} if paths else set()
+        if (users == {seen.operator} or (once and seen.operator in users)) and event.difference is not None:
+            yield from ((path, event.at - by_harness[path]) for path in event.difference.back if path in by_harness)
+        by_harness.update(dict.fromkeys(paths, event.at) if seen.harness in users else {})
 
 
 def _returns(seen: Observed, life: Life) -> Counter[str]:

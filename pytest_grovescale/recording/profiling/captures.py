@@ -20,7 +20,7 @@ from ...endpoints import Address
 from ...procfs import Identity
 from ..protocol import Profiler, ProfileTarget
 from ..record_writer import Ledger
-from ..records import STACKS, STACKS_LEFT, Lines, ProfileKind, ProfileTaken
+from ..records import STACKS, Lines, ProfileKind, ProfileTaken
 from ..scrape_targets import OfFollowed
 from . import pprof, pyspy, stacks
 from .capture import Capture, ProfileFailed
@@ -210,24 +210,27 @@ class Captures:
 
     # ---- stacks
 
-    async def dump(self, process: str, *, left: bool = False) -> None:
-        """Journal the stacks of a process, or why they are not available.
+    async def dump(self, process: str, kind: str = STACKS, *, served_only: bool = False) -> None:
+        """Journal the stacks of a process, or, of blocked workers, why they are not available.
 
-        ``left``: they say in which functions the goroutines and threads are that a run left behind. Most runs leave
-        none, and none is missed where they are not available.
+        ``kind``: beginning of the source; with that of the first stacks and of those left (`records.STACKS_LEFT`) they
+        say in which functions the goroutines, threads and tasks are that a run left behind. Most runs leave none, and
+        none is missed where they are not available. ``served_only``: as of `stacks.stacks`.
         """
         target, running = self._targets.get(process), self._process_of(process)
         if target is None:
             return
-        source = f"{STACKS_LEFT if left else STACKS}{process}"
+        source = f"{kind}{process}"
         try:
             if running is None and not _in_pods(target):
                 raise ProfileFailed(f"{process} has ended", next_step="See its log.")
             async with self._one_dump:
                 captured = process in self._open or bool(self._ending)
-                lines = await stacks.stacks(target, running, captured=captured, reach=self._reach)
+                lines = await stacks.stacks(
+                    target, running, captured=captured, reach=self._reach, served_only=served_only
+                )
         except ProfileFailed as error:
-            if not left:
+            if kind == STACKS:
                 self._ledger.failed(source, error.line)
         else:
             self._ledger.add(Lines(at=self._ledger.now(), source=source, lines=redaction.lines(lines)))

@@ -27,19 +27,29 @@ _MAX_BYTES = 16 << 20
 
 
 async def stacks(
-    target: ProfileTarget, process: Identity | None, *, captured: bool, reach: Reach = on_this_host
+    target: ProfileTarget,
+    process: Identity | None,
+    *,
+    captured: bool,
+    reach: Reach = on_this_host,
+    served_only: bool = False,
 ) -> list[str]:
     """Return the stacks as the tools print them; ``captured``: a profiler is attached. Raises ProfileFailed.
 
-    ``process`` None: not a process of this host.
+    ``process`` None: not a process of this host. ``served_only``: those that the operator itself serves, which neither
+    stops it nor starts a program.
 
     The operator's own stacks endpoint comes first: its asyncio tasks, which external tools cannot see before Python
     3.14. A part that is not available is a line that begins with ``#`` and gives the reason, when another part is.
     """
     reached = reach(target)
-    wanted = [_profilers(target.process, reached.pprof, process, captured=captured)]
+    wanted = []
     if reached.stacks is not None:
-        wanted.insert(0, _served(reached.stacks))
+        wanted.append(_served(reached.stacks))
+    if not served_only:
+        wanted.append(_profilers(target.process, reached.pprof, process, captured=captured))
+    if not wanted:
+        raise ProfileFailed(f"{target.process} serves no stacks", next_step="Name stacks.url in its definition.")
     parts = await asyncio.gather(*wanted, return_exceptions=True)
     failures = [part for part in parts if isinstance(part, ProfileFailed)]
     for part in parts:
@@ -157,6 +167,12 @@ class Leftovers:
     def __init__(self) -> None:
         self._first: dict[str, float] = {}
         self._last: dict[str, float] = {}
+        self._begun = False
+
+    def begins(self) -> bool:
+        """Return whether a phase that begins now is the first one."""
+        first, self._begun = not self._begun, True
+        return first
 
     def feed(self, record: AnyRecord) -> None:
         """Process the next record of the journal."""

@@ -499,3 +499,38 @@ def test_fields_are_unset_where_phases_passed(outcome: str) -> None:
     ]
     every = [each for one in analyse(ended).findings for each in one.all]
     assert any(one.id == "unset-field" for one in every) == (outcome == "passed")
+
+
+@pytest.mark.parametrize(
+    ("objects", "outcome", "by", "back", "severity"),
+    [
+        (4, "timeout", "operator", True, "defect"),
+        (1, "timeout", "operator", True, "defect"),
+        (4, "passed", "operator", True, "note"),  # a test may want just that
+        (1, "passed", "operator", True, ""),
+        (4, "timeout", "operator", False, ""),
+        (4, "timeout", "kubelet", True, ""),
+    ],
+)
+def test_what_the_operator_sets_back_after_the_test_changed_it(
+    objects: int, outcome: Any, by: str, back: bool, severity: str
+) -> None:
+    sim = settled()
+    at = DEPLOYED + 600
+    for number in range(objects):
+        name = f"c-{number}"
+        clique(sim, name, 200, owner="uid-pcs")
+        for user, ms, returned in (("harness", at, []), (by, at + 300, ["spec.replicas"] if back else [])):
+            sim.request(ms, user=user, verb="patch", resource="cliques", group="a.io", namespace="t", name=name)
+            difference = rec.Difference(kind="content", paths=["spec.replicas"], back=returned)
+            shown(sim, name, ms + 5, difference=difference)
+        # A status of the operator's own is no such write.
+        sim.request(
+            at + 320, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name
+        )
+    for index, (time, order, record) in enumerate(sim.items):
+        if isinstance(record, rec.PhaseEnded) and record.phase == "steady-state":
+            sim.items[index] = time, order, msgspec.structs.replace(record, outcome=outcome)
+    gone(sim)
+    own = [one for one in findings(sim, "rival-writers") if "back" in one.text]
+    assert [one.severity for one in own] == ([severity] if severity else [])

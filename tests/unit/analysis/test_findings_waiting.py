@@ -300,6 +300,31 @@ def test_the_function_of_goroutines_that_stay_is_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "wrong"),
+    [
+        (0, 40, True),
+        (20, 100, True),  # two for each
+        (0, 20, False),  # a pool that starts with its first key
+        (40, 41, False),
+        (None, 40, False),  # a program that serves no stacks, or an older recording
+    ],
+)
+def test_tasks_that_stay_with_each_object(before: int | None, after: int, wrong: bool) -> None:
+    sim = settled()
+    for index in range(40):
+        clique(sim, f"c-{index}", 200 + 5 * index)
+        shown(sim, f"c-{index}", IDLE + 500 + 20 * index, "deleted")
+    for source, number, ms in (("stacks-first", before, 20), ("stacks-left", after, DELETED + 899)):
+        stack = ["Task {} (most recent call last):", '  File "/opt/shop/forwarder.py", line 31, in forward', ""]
+        others = ["Task other (most recent call last):", '  File "/opt/shop/main.py", line 3, in main', ""]
+        dump = [*others, *(line.format(task) for task in range(number or 0) for line in stack)]
+        if number is not None:
+            sim.add(rec.Lines(at=sim.at(ms), source=f"{source}:operator", lines=dump))
+    texts = [one.text for one in found(sim) if one.id == "initial-state"]
+    assert any("in forwarder.forward" in text for text in texts) == wrong, texts
+
+
+@pytest.mark.parametrize(
     ("full", "after", "new_watch", "severity"),
     [
         (114, 113, False, "defect"),

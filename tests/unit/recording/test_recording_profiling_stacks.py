@@ -107,6 +107,16 @@ def test_the_reference_operator_reports_its_tasks() -> None:
     assert made.stacks == Address(url="http://127.0.0.1:<health_port>/debug/tasks")
 
 
+def test_those_that_it_serves_alone() -> None:
+    with operator() as (target, process):
+        lines = asyncio.run(stacks.stacks(target, process, captured=False, served_only=True))
+        without = ProfileTarget(process="operator", profiler="pyspy")
+        with pytest.raises(ProfileFailed):
+            asyncio.run(stacks.stacks(without, process, captured=False, served_only=True))
+    assert sum(line.startswith("Task worker-") for line in lines) == 3
+    assert not any(line.startswith(("Thread", "Process", "#")) for line in lines)
+
+
 def test_the_plan_keeps_where_stacks_are_reported() -> None:
     with operator() as (target, process):
         chosen = plan("auto", process="operator", pid=process.pid, pprof=None, stacks=target.stacks)
