@@ -8,7 +8,8 @@ One that changes a time, a counter of attempts or the order of a list is a new v
 news for anyone; a time that is rounded hides that for as long as its step.
 
 No false alarm: only objects of which a watch without a gap has shown the beginning, and only until their deletion;
-where others wrote to them too, only writes that exceed all changes are counted. A time that changes together with
+where others wrote to them too, only writes that exceed all changes are counted; up to a third of the writes not those
+within a tenth of a second after the one before, which a cache may not show yet. A time that changes together with
 anything else is news, and so is a generation that was observed. Writes to an object, or to its status, are in pieces
 where three follow each other within a fifth of a second, while no one else wrote it and nothing below it changed, nor
 shortly before; half of the objects that are written so often, and five. What is made in two requests counts where the
@@ -51,6 +52,8 @@ _IN_A_ROW = 3
 _AT_ONCE_NS = 200_000_000
 _LAG_NS = 100_000_000
 """Times between two writes up to which they are of one reconcile, and before them in which a change is news, ns."""
+_BY_LAG = 1 / 3
+"""Share of writes up to which a cache that does not show the last one yet may be why the next one changes nothing."""
 
 _TRIVIAL: Mapping[DifferenceKind, str] = {
     "time": "times",
@@ -237,7 +240,7 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     names = Counter(life.object for life in lives)
     nothing: Counter[str] = Counter()
     by_parts = resource in seen.with_status
-    total = 0
+    total = lagging = 0
     example = ""
     sent: list[Sent] = []
     shown_until = seen.shown_until(resource)
@@ -269,6 +272,7 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
         wasted = max(0, len(own) - changes)
         total += len(own)
         if wasted:
+            lagging += min(wasted, sum(after.received < before.completed + _LAG_NS for before, after in pairwise(own)))
             for what, number in Counter(one.what for one in own).most_common(1):
                 nothing[what] += min(wasted, number)
                 sent += [one for one in own if one.what == what]
@@ -276,7 +280,8 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
             example = example or f"{resource} {shown(key)}: {len(own):,} successful writes, {news}"
     wasted = nothing.total()
     sent = _all_alike(seen, sent, wasted, total)
-    return _Void(resource, nothing, total, example, sent) if wasted >= max(_LEAST, _SHARE * total) else None
+    sure = wasted if wasted > _BY_LAG * total else wasted - lagging
+    return _Void(resource, nothing, total, example, sent) if sure >= max(_LEAST, _SHARE * total) else None
 
 
 def _all_alike(seen: Observed, sent: list[Sent], wasted: int, total: int) -> list[Sent]:

@@ -1809,3 +1809,27 @@ def test_writes_to_what_is_gone_are_no_race_with_its_deletion(
                 sim.request(ms + 100, verb="create", name=f"c-{number}", code=201, **of)
     texts = [one.text for one in found(sim) if one.id == "refused-requests"]
     assert bool(texts) == wrong, texts
+
+
+@pytest.mark.parametrize(
+    ("again", "after_ms", "wrong"),
+    [
+        (6, 40, False),  # its cache does not show the last write yet
+        (6, 1000, True),
+        (20, 40, True),  # each write is sent twice
+    ],
+)
+def test_a_write_just_after_the_last_one_may_follow_from_a_cache_that_lags(
+    again: int, after_ms: int, wrong: bool
+) -> None:
+    sim = settled()
+    for number in range(20):
+        name = f"c-{number}"
+        clique(sim, name, 200)
+        for ms in (600, 1200):
+            written(sim, name, ms, "content", paths=["status.phase"])
+        if number < again:
+            of: dict[str, Any] = {"resource": "cliques", "group": "a.io", "subresource": "status", "namespace": "t"}
+            sim.request(1200 + after_ms, verb="patch", name=name, **of)
+    gone(sim)
+    assert ("wasted-writes" in ids(sim)) == wrong
