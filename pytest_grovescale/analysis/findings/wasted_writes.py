@@ -8,8 +8,8 @@ One that changes a time, a counter of attempts or the order of a list is a new v
 news for anyone; a time that is rounded hides that for as long as its step.
 
 No false alarm: only objects of which a watch without a gap has shown the beginning, and only until their deletion;
-where others wrote to them too, only writes that exceed all changes are counted; up to a third of the writes not those
-within a tenth of a second after the one before, which a cache may not show yet. A time that changes together with
+where others wrote to them too, only writes that exceed all changes are counted; up to three tenths of the writes not
+those within a tenth of a second after the one before, which a cache may not show yet. A time that changes together with
 anything else is news, and so is a generation that was observed. Writes to an object, or to its status, are in pieces
 where three follow each other within a fifth of a second, while no one else wrote it and nothing below it changed, nor
 shortly before; half of the objects that are written so often, and five. What is made in two requests counts where the
@@ -52,7 +52,7 @@ _IN_A_ROW = 3
 _AT_ONCE_NS = 200_000_000
 _LAG_NS = 100_000_000
 """Times between two writes up to which they are of one reconcile, and before them in which a change is news, ns."""
-_BY_LAG = 1 / 3
+_BY_LAG = 0.3
 """Share of writes up to which a cache that does not show the last one yet may be why the next one changes nothing."""
 
 _TRIVIAL: Mapping[DifferenceKind, str] = {
