@@ -49,7 +49,7 @@ _FIRST_S = 1e9
 """September 2001: no sample is older than Prometheus. As milliseconds it is in January 1970."""
 FUTURE_S = 600.0
 """Prometheus drops what lies further ahead (scrape/scrape.go: maxAheadTime)."""
-_OLD_S = 3600.0
+OLD_S = 3600.0
 """Prometheus' head takes nothing older than half of its block's two hours before its newest sample (tsdb/head.go:
 appendableMinValidTime)."""
 _TIMED = re.compile(rf"[^#](?:.*[\s}}])?(?:{NUMBER})[ \t]+(?P<timestamp>-?[0-9][0-9.eE+]*)[ \t]*")
@@ -102,7 +102,7 @@ def wrong_time(written: float, unit_s: float, now_s: float | None) -> str:
         return ""
     if time_s > now_s + FUTURE_S:
         return "lies more than 10 minutes in the future, and Prometheus drops the sample"
-    return "is more than an hour old, and Prometheus drops the sample" if time_s < now_s - _OLD_S else ""
+    return "is more than an hour old, and Prometheus drops the sample" if time_s < now_s - OLD_S else ""
 
 
 def of_headers(content_type: str, encoding: str) -> Iterator[Refusal]:

@@ -132,6 +132,9 @@ def harmless(value: str) -> bool:
     return _NO_VALUE.match(value) is not None
 
 
+_PLAIN_WORD = re.compile(r"[a-z]{1,12}$")
+
+
 def spared(name: str, value: str, secrecy: str) -> bool:
     """Return whether a value beside a secret's name is no secret: a switch, a count, a reference, an object's name."""
     if harmless(value):
@@ -140,6 +143,9 @@ def spared(name: str, value: str, secrecy: str) -> bool:
     number = _NUMBER.match(value) is not None
     if secrecy == "weak":
         return not RANDOM.match(value)
+    # Language models count in tokens; one that lets someone in has a digit, or a capital.
+    if last.endswith("tokens") and _PLAIN_WORD.match(value) is not None:
+        return True
     if number and (secrecy == "inner" or last.endswith("s") or "max" in last or "num" in last):
         return True
     return last.rstrip("s").endswith("secret") and _OBJECT_NAME.match(value) is not None

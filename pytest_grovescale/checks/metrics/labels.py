@@ -440,7 +440,11 @@ def _written_as_code(series: Series, label: str) -> bool:
 
 def _routes(label: str, values: Iterable[str]) -> bool:
     """Return whether the values are the paths that a server has handlers for: none has a number of an object."""
-    return label.lower() in _OF_ROUTES and not any(_NUMBER_IN_PATH.search(value) for value in values)
+    return (
+        label.lower() in _OF_ROUTES
+        and not any(_NUMBER_IN_PATH.search(value) for value in values)
+        and any("/" in value for value in values)
+    )
 
 
 def _describes_process(family: Served) -> bool:

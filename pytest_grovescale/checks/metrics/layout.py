@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...exposition.families import CLASSIC_NAME, Family, family_of, unescaped
 from ...exposition.reader import Format
-from ...exposition.refusals import FUTURE_S, wrong_time
+from ...exposition.refusals import FUTURE_S, OLD_S, wrong_time
 from .families import Problem, Rule, number
 
 _DESCRIPTION = re.compile(rf'#[ \t]+(HELP|TYPE)[ \t]+(?:({CLASSIC_NAME.pattern})|"((?:[^"\\]|\\.)*)")')
@@ -37,6 +37,7 @@ _PARTS = ("_sum", "_count")
 
 _EXEMPLAR = re.compile(r"(?<=\S) # \{(?P<labels>[^\n]*)\} (?P<value>\S+)(?: (?P<timestamp>\S+))?$")
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+_START = "process_start_time_seconds "
 _EXEMPLAR_CHARACTERS = 128
 """Of names and values together."""
 
@@ -78,7 +79,7 @@ def problems(
     yield from _escapes(lines, form)
     yield from _groups(samples)
     yield from _bounds(samples)
-    yield from _timestamps(samples, 1.0 if form == "openmetrics" else 1e-3, now_s)
+    yield from _timestamps(samples, 1.0 if form == "openmetrics" else 1e-3, now_s, _started_s(texts))
 
 
 def _characters(texts: Sequence[tuple[int, str]]) -> Iterator[Problem]:
@@ -216,10 +217,23 @@ def _bounds(samples: Sequence[_Line]) -> Iterator[Problem]:
             yield Problem(family=line.family, rule="order", says=says, fix="write buckets in the order of their bounds")
 
 
-def _timestamps(samples: Sequence[_Line], unit_s: float, now_s: float | None) -> Iterator[Problem]:
+def _started_s(texts: Sequence[tuple[int, str]]) -> float | None:
+    """Return when the process started, by its own series; None where it does not say so."""
+    values = (text.split()[1:2] for _, text in texts if text.startswith(_START))
+    return next((number(value) for (value,) in values), None)
+
+
+def _timestamps(
+    samples: Sequence[_Line], unit_s: float, now_s: float | None, started_s: float | None
+) -> Iterator[Problem]:
     found: dict[tuple[str, str], list[_Line]] = {}
     for line in samples:
-        if line.timestamp and (wrong := wrong_time(number(line.timestamp), unit_s, now_s)):
+        if not line.timestamp:
+            continue
+        wrong = wrong_time(number(line.timestamp), unit_s, now_s)
+        if not wrong and started_s is not None and number(line.timestamp) * unit_s < started_s - OLD_S:
+            wrong = "is more than an hour older than the process: a scrape of now has no sample of then"
+        if wrong:
             found.setdefault((line.family, wrong), []).append(line)
     for (family, wrong), lines in found.items():
         says = f"line {lines[0].number}: the timestamp {lines[0].timestamp} {wrong}"

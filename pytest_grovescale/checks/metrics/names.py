@@ -19,7 +19,7 @@ from . import help_texts
 from .families import Problem, Rule, Served, line, own, written
 from .help_texts import COUNTS
 from .target import OwnFamiliesCheck, unread
-from .units import ABBREVIATIONS, OF_TEMPERATURES, unit_in
+from .units import ABBREVIATIONS, MULTIPLES, OF_TEMPERATURES, unit_in
 from .values import timestamps
 
 _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
@@ -46,6 +46,8 @@ _OF_SCRAPES = re.compile(
 
 _AGE = re.compile(r"_(?:age|ago)(?=_|$)|_since_")
 """Words of a gauge that ages by itself."""
+_OF_THE_OLDEST = re.compile(r"(?<![^_])(?:oldest|longest|unfinished|waiting|pending)(?![^_])")
+"""Of several, of which another one is the oldest next time: no time of one event would say it."""
 
 _FEW_WORDS = 4
 """Of a help text; shorter ones are equal by chance."""
@@ -189,7 +191,10 @@ def _kind(family: Served) -> Iterator[Problem]:
 
 def _unit(family: Served) -> Iterator[Problem]:
     unit, name = unit_in(family.name), family.name
-    if unit is not None and unit.word != unit.base:
+    if (many := MULTIPLES.search(name)) is not None:
+        fix = f"count in ones, as {MULTIPLES.sub('', name)}"
+        yield _problem(family, "unit", f"its name says {many[0].strip('_')}, which no base unit is", fix)
+    elif unit is not None and unit.word != unit.base:
         yield _problem(
             family,
             "unit",
@@ -239,7 +244,7 @@ def _derived(family: Served) -> Iterator[Problem]:
     elif family.name.endswith("_rate") and _EACH_TIME.search(family.family.help):
         fix = "expose a counter; rate() computes it over any time"
         yield _problem(family, "derived", "its help text says how often of late, which rate() says of any time", fix)
-    elif _AGE.search(family.name):
+    elif _AGE.search(family.name) and not _OF_THE_OLDEST.search(family.name):
         fix = "expose the time when it happened as …_timestamp_seconds, and subtract it from time() in the query"
         yield _problem(family, "derived", "it ages by itself: it stands still where its program does", fix)
     elif help_texts.says_most_so_far(family.family.help):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from itertools import combinations
 
 _DAY = "(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*"
@@ -119,9 +120,11 @@ _MANY_SHAPES = {
     "a number of an issue": (2, re.compile(r"\S*#\d+|(?:.*[^A-Z])?(?!ISO)[A-Z]{2,}-\d{4,}(?:\D.*)?", re.DOTALL)),
     "a time of day": (5, re.compile(r"\d\d:\d\d")),
     "a server's address": (3, _SERVER),
+    "a place": (2, re.compile(r"-?\d{1,3}\.\d+, ?-?\d{1,3}\.\d+")),
+    "a client's version": (2, re.compile(r"[a-z][\w.+-]*/v?\d+\.\d+\.\d+\S*", re.IGNORECASE)),
     BUILD: (
         2,
-        re.compile(r"v?\d+\.\d+\.\d+[-+.](?:\S*[-+.])?(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?:[-+.]\S*)?", re.I),
+        re.compile(r"v?\d+\.\d+\.\d+[-+.](?:\S*[-+.])?g?(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?:[-+.]\S*)?", re.I),
     ),
     IMAGE: (2, re.compile(r"\S+/\S+:\S*[-.+](?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}", re.I)),
     "a message with a number in it": (2, re.compile(r"(?=.*\d)[a-z]\S*(?:\s+\S+){3,}", re.IGNORECASE)),
@@ -198,7 +201,7 @@ def shape_under(label: str, values: Collection[str], *, info: bool) -> tuple[str
 
     ``info``: whether they are facts of an info, which has any.
     """
-    kinds = (_times, _ports) if info else (_times, _ports, _peers, _owned, _hashes, _issues, _messages)
+    kinds = (_times, _ports) if info else (_times, _ports, _peers, _owned, _hashes, _issues, _messages, _lists)
     return next((found for of in kinds if (found := of(label, values)) is not None), None)
 
 
@@ -293,11 +296,12 @@ def _issues(label: str, values: Collection[str]) -> tuple[str, str] | None:
 
 _OF_MESSAGES = re.compile(
     r"(?:.*_)?(?:reason|cause|error|err|message|msg|result|outcome|failure|detail|details|description|why"
-    r"|subject|title|summary|comment)",
+    r"|subject|title|summary|comment|prompt|question|answer|query|search|text|content|body|note)",
     re.IGNORECASE,
 )
 _MESSAGE = re.compile(r"(?=[^ ]*[a-z])\S+(?: \S+)+", re.IGNORECASE)
 _MANY_MESSAGES = 5
+_FEW = 20
 _OF_WORDS = re.compile(r"\S+(?: \S+){3,}")
 
 
@@ -310,6 +314,21 @@ def _messages(label: str, values: Collection[str]) -> tuple[str, str] | None:
     if len(texts) >= _MANY_MESSAGES or (len(texts) > 1 and any(map(_OF_WORDS.fullmatch, texts))):
         return "a message", max(texts, key=len)
     return None
+
+
+_LIST = re.compile(r"[a-z][\w./-]*(?:, ?[a-z][\w./-]*)+", re.IGNORECASE)
+
+
+def _lists(label: str, values: Collection[str]) -> tuple[str, str] | None:
+    """Return that values are several names at once, and one of them: each combination is another one.
+
+    Where two are lists with a name in common, or one has a name in it that is a value of its own.
+    """
+    lists = [value for value in values if _LIST.fullmatch(value)]
+    names = [{*map(str.strip, value.split(","))} for value in lists]
+    alone = {*values} - {*lists}
+    common = any(one & alone for one in names) or any(one & other for one, other in combinations(names[:_FEW], 2))
+    return (f"several {label}s at once", lists[0]) if common else None
 
 
 _NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")

@@ -7,6 +7,7 @@ https://prometheus.io/docs/practices/naming/#base-units.
 from __future__ import annotations
 
 import functools
+import re
 from typing import NamedTuple
 
 BASE = ("amperes", "bytes", "celsius", "grams", "joules", "kelvin", "meters", "metres", "ratio", "seconds", "volts")
@@ -58,6 +59,10 @@ ABBREVIATIONS = {
 
 OF_TEMPERATURES = {f"{word}_{unit}": f"{word}_celsius" for word in ("temp", "temperature") for unit in ("c", "f")}
 """Words with a unit that is one beside them only → what to write."""
+
+
+MULTIPLES = re.compile(r"_(?:hundreds|thousands|millions|billions)(?=_|$)")
+"""Words of a number that is not counted in ones."""
 
 
 class Unit(NamedTuple):

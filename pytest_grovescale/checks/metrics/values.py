@@ -126,6 +126,8 @@ _OF_SIZES = re.compile(
 _DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _KELVIN = (263.0, 373.0)
 """From a cold room to boiling water: what is measured in a machine is not as warm in °C."""
+_HOTTEST_C = 5000.0
+"""Beyond what any furnace has; sensors of Linux count in thousandths (Documentation/hwmon/sysfs-interface.rst)."""
 
 _EXCLUSIVE = ("phase", "state", "status")
 """Labels of which an object has one value at a time."""
@@ -256,6 +258,8 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
                 example,
                 "subtract 273.15",
             )
+        elif name.endswith("_celsius") and abs(value) >= _HOTTEST_C:
+            yield f"{value:g} is no degree Celsius of a machine: it is in thousandths", example, "divide by 1000"
         elif _SHARE.search(name) and value > 1:
             yield f"a part of a whole is {value:g} of it", example, "divide by what it is a part of"
         elif value >= _WRAPPED and (name.endswith("_bytes") or _counts(name)) and not _LIMITS.search(name):
