@@ -81,6 +81,7 @@ _LISTED = re.compile(r"[A-Za-z][\w.-]*(?:[,;|]\s?[A-Za-z][\w.-]*)+")
 _MANY_LISTS = 2
 _MOST_COMPARED = 50
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
+_VERSION = re.compile(r"(?<=[a-z])[ v](?=\d)")
 
 
 def problems(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
@@ -93,7 +94,7 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
     """Yield what is wrong with a label, a value that shows it, and the fix."""
     known: dict[str, str] = {}
     for value in values:
-        other = known.setdefault(_SEPARATORS.sub("", value.rstrip(".!;,")).casefold() or value, value)
+        other = known.setdefault(_VERSION.sub("", _SEPARATORS.sub("", value.rstrip(".!;,")).casefold()) or value, value)
         if (wrong := _wrong(value)) is not None:
             yield f"{label} has the value {value[:40]!r}, {wrong[0]}", value, wrong[1]
             return

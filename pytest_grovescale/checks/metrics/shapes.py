@@ -150,6 +150,8 @@ _MANY_SHAPES = {
     "a number in hexadecimal": (3, re.compile(r"0x[0-9a-f]+", re.IGNORECASE)),
     "a text with an address": (2, re.compile(r"(?:.*[^\d.\w])?\d{1,3}(?:\.\d{1,3}){3}(?:[~@|_ ]|/\D).+", re.DOTALL)),
     "a number with leading zeros": (2, re.compile(r"(?=0.*[1-9])\d{6,}")),
+    "a number in a name with leading zeros": (2, re.compile(r"[a-z][\w.]*[-_]0\d{4,}", re.IGNORECASE)),
+    "a town": (3, re.compile(r"[A-Z][\w .'-]+, [A-Z]{2}")),
     "a number of six digits": (3, re.compile(r"(?!0)\d{6,}")),
     "a large number": (8, re.compile(r"(?!0)\d{6,}|6553[6-9]|655[4-9]\d|65[6-9]\d\d|6[6-9]\d{3}|[7-9]\d{4}")),
     "a number with a fraction": (10, re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?", re.IGNORECASE)),
@@ -174,7 +176,8 @@ on are those of who connects (ip_local_port_range)."""
 
 _OF_THREADS = re.compile(
     r"pool-\d+-thread-\d+|(?:goroutine|thread|coroutine|fiber|task|pid|process|worker|conn(?:ection)?)\W?\d{3,}"
-    r"|(?:goroutine|coroutine|fiber|pid|conn(?:ection)?|session|request|attempt)\W?\d+",
+    r"|(?:goroutine|coroutine|fiber|pid|conn(?:ection)?|session|request|attempt)\W?\d+"
+    r"|[\w.-]+-exec-\d+|(?:[\w.]+-)?(?:ForkJoinPool|\w*EventLoopGroup)[\w.-]*\d+",
     re.IGNORECASE,
 )
 """What a language numbers as it makes it, and never the same again."""
@@ -187,6 +190,9 @@ _FAR = 100
 
 _PASSING = (32_768, 65_535)
 """Ports of those who connect (ip_local_port_range)."""
+
+_DRAWN, _SOME_DRAWN = (30_000, 32_767), 3
+"""Ports of nodes that a cluster draws for Services (service-node-port-range), from as many on."""
 
 _IDENTIFIER = re.compile(r"\d+|.*[-_./:]\d+|.*\d{2}.*|[a-z0-9][\w.-]*/[a-z0-9][\w.-]*", re.DOTALL)
 
@@ -219,7 +225,11 @@ def _times(label: str, values: Collection[str]) -> tuple[str, str] | None:
 
 
 def _ports(label: str, values: Collection[str]) -> tuple[str, str] | None:
-    """Return that values are ports of those who connect, and one of them; None where they are not."""
+    """Return that values are ports of those who connect, or that a cluster draws, and one of them; None if not."""
+    if label.lower().endswith("port"):
+        drawn = [value for value in values if value.isdecimal() and _DRAWN[0] <= int(value) <= _DRAWN[1]]
+        if len(drawn) >= _SOME_DRAWN:
+            return "a port of a Service on each node", drawn[0]
     if not _OF_PEERS.fullmatch(label):
         return None
     passing = [value for value in values if value.isdecimal() and _PASSING[0] <= int(value) <= _PASSING[1]]
@@ -275,12 +285,15 @@ def _owned(label: str, values: Collection[str]) -> tuple[str, str] | None:
 _OF_HASHES = re.compile(
     r"(?:.*_)?(?:hash|sha\d*|digest|checksum|etag|fingerprint|thumbprint|nonce|cursor)", re.IGNORECASE
 )
+_OF_TOKENS = re.compile(r"(?:.*_)?(?:etag|nonce|cursor)", re.IGNORECASE)
 _HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{5,}", re.IGNORECASE)
+_DIGIT = re.compile(r".*\d.*", re.DOTALL)
 
 
 def _hashes(label: str, values: Collection[str]) -> tuple[str, str] | None:
     """Return that values under such a label are hashes, however short, and one of them; None where they are not."""
-    hashes = [value for value in values if _HASH.fullmatch(value)] if _OF_HASHES.fullmatch(label) else []
+    form = _DIGIT if _OF_TOKENS.fullmatch(label) else _HASH
+    hashes = [value for value in values if form.fullmatch(value)] if _OF_HASHES.fullmatch(label) else []
     return ("a hash", hashes[0]) if len(hashes) > 1 else None
 
 

@@ -335,12 +335,15 @@ def _builds(family: Served) -> Iterator[tuple[str, str, str]]:
             return
 
 
+_THAT_ARE = re.compile(r"(?:the |all )?[a-z]+s (?:that|which) (?:are|were|have been)\b", re.IGNORECASE)
+
+
 def _is_a_number_of(family: Served) -> bool:
     """Return whether a help text says that there are whole ones of what a gauge counts."""
     text = family.family.help
     thing = family.name.rpartition("_")[2]
     things = re.match(rf"(?:the |all )?{re.escape(thing)}\b", text, re.IGNORECASE) if _PLURAL.search(thing) else None
-    says = COUNTS.match(text) or things
+    says = COUNTS.match(text) or things or _THAT_ARE.match(text)
     return bool(says) and unit_in(family.name) is None and not _MAY_BE_PARTS.search(family.name + text)
 
 
