@@ -20,7 +20,7 @@ from pytest_grovescale import procfs
 from pytest_grovescale.cluster import handle, ports, processes, state
 from pytest_grovescale.cluster.definition import ApiServer, ClusterDefinition
 from pytest_grovescale.cluster.handle import Cluster, ProcessSpec
-from pytest_grovescale.cluster.local import start
+from pytest_grovescale.cluster.local import components, start
 from pytest_grovescale.cluster.ports import PortLease
 from pytest_grovescale.errors import ClusterError
 from pytest_grovescale.kube.access import Access, from_kubeconfig
@@ -251,6 +251,43 @@ def test_port_that_someone_takes_meanwhile_costs_a_second_try(
     assert len(tries) == 2
     (reported,) = (line for line in said if "other ports" in line)
     assert reported == snapshot
+
+
+@pytest.mark.parametrize(("crashes", "starts"), [(1, True), (2, False)])
+def test_a_component_that_a_race_of_its_own_ends_is_started_again_once(
+    state_dir: Path,
+    definition: ClusterDefinition,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    crashes: int,
+    starts: bool,
+) -> None:
+    """A shell stands before kwok, which ends as a Go program with a race does."""
+    specs = components.specs
+    script = f'''
+        echo x >> "{tmp_path}/starts"
+        if [ "$(wc -l < "{tmp_path}/starts")" -le {crashes} ]; then
+            echo "fatal error: concurrent map writes" >&2; exit 2
+        fi
+        exec "$0" "$@"
+    '''
+
+    def crashing(start: components.Start) -> dict[str, ProcessSpec]:
+        plan = specs(start)
+        kwok = plan["kwok"]
+        return plan | {"kwok": msgspec.structs.replace(kwok, argv=["/bin/sh", "-c", script, *kwok.argv])}
+
+    monkeypatch.setattr(components, "specs", crashing)
+    said: list[str] = []
+    small = definition.with_nodes(2)
+    if starts:
+        own = handle.acquire(small, name="racy", progress=said.append)
+        assert own.processes()["kwok"].restarts == 1
+        own.release()
+        assert sum("kwok" in line for line in said) == 1
+    else:
+        with pytest.raises(ClusterError, match="kwok"):
+            handle.acquire(small, name="racy", progress=said.append)
 
 
 def test_flag_that_a_component_refuses_is_shown_with_its_log(state_dir: Path, definition: ClusterDefinition) -> None:
