@@ -195,7 +195,7 @@ class Repeated:
 
 
 _TEXTS_OF_EVENTS = ("watch", "namespace", "name", "uid", "owner", "owner_kind", "owner_version")
-_VALUES_OF_EVENTS = ("fields", "numbers", "coarse")
+_VALUES_OF_EVENTS = ("fields", "numbers", "coarse", "selector", "labels")
 _LISTS_OF_EVENTS = ("written", "needs", "dropped", "exposed", "finalizers")
 _TEXTS_OF_REQUESTS = ("user", "verb", "group", "resource", "subresource", "namespace", "name")
 

@@ -298,7 +298,8 @@ class OperatorFile(_Part, frozen=True, kw_only=True):
     """Endpoint of ``net/http/pprof``: ``{url: http://127.0.0.1:{pprof_port}/debug/pprof}``."""
     stacks: Endpoint | None = None
     """Endpoint of a Python operator with the stacks of its asyncio tasks, in Python's format: py-spy sees only the
-    event loop. Not needed for an operator that uses threads, nor for Go."""
+    event loop. Asked while workers are blocked, before the first phase, and at the end, for tasks that stayed. Not
+    needed for an operator that uses threads, nor for Go."""
     profiler: Literal["auto", "pyspy", "pprof", "off"] = "auto"
     """``auto``: pprof if there is an endpoint, py-spy for a Python process. ``off``: no profiler is ever attached."""
     trigger: Trigger | None = None

@@ -25,6 +25,7 @@ from . import (
     labels,
     layout,
     names,
+    own_duplicates,
     relations,
     series,
     values,
@@ -130,6 +131,7 @@ def _problems(
     yield from buckets.problems(own, surface.samples, surface.native)
     yield from values.problems(own, surface.samples, surface.native, now_s=now_s or latest_s)
     yield from relations.problems(own, surface.samples)
+    yield from own_duplicates.problems(own, surface.samples)
 
 
 def _as_one(faults: list[Problem], own: Iterable[Served]) -> list[Problem]:

@@ -13,15 +13,15 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from ...exposition.families import MetricType, Series, text
+from ...exposition.families import MetricType, Series
 from .families import Problem, Served, written
 from .units import unit_in
 
-_Key = tuple[str, ...]
-Sums = dict[_Key, float]
+Key = tuple[str, ...]
+Sums = dict[Key, float]
 """Values of the labels that are compared → the sum of all series that have them."""
 
 _FAILED = r"fail(?:ed|ures?)|errors?|aborted|cancell?ed|timed_out|timeouts?"
@@ -127,6 +127,10 @@ _EITHER = (
 )
 """Words of shares that add up to one."""
 
+_TAKEN = re.compile(r"(?<![^_])(?:used|in_use|allocated|busy|occupied|taken|leased|assigned)(?![^_])")
+_LEFT = re.compile(r"(?<![^_])(?:free|idle|unused|unallocated|unassigned)(?![^_])")
+"""Words of what is in use of something, and of what is not."""
+
 _EXCLUSIVE = frozenset({"phase", "state", "status", "stage", "condition_status"})
 """Labels of which each thing has one value."""
 
@@ -152,9 +156,6 @@ _WELL = re.compile(r"succe(?:ss|ssful|eded)|completed?|ok", re.IGNORECASE)
 _UNDER_WAY = 10.0
 """How many may have been counted when they began, and be observed when they end."""
 
-_OF_NUMBERS = frozenset({"count", "number", "num", "total", "current", "of", "now"})
-"""Words that say no more than that there is a number."""
-
 _TIMED = re.compile(
     r"(?<![^_])(?:duration|latency|time|elapsed|took|processing|handling|seconds|milliseconds|ms)(?![^_])"
 )
@@ -170,9 +171,7 @@ def problems(own: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Pr
     yield from _quotients(families, samples)
     yield from _parts_of_another(families, samples)
     yield from _counted_twice(families, samples)
-    yield from _named_twice(families, samples)
-    yield from _observed_twice(families, samples)
-    yield from _slices(families, samples)
+    yield from _free_and_used(families, samples)
     yield from _either(families)
 
 
@@ -181,7 +180,7 @@ def _above(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator
     said: set[str] = set()
     for pair in _PAIRS:
         fitting = [one for one in families if one.family.type == pair.type and (pair.times or not _is_read(one.name))]
-        wholes: dict[_Key, list[Served]] = defaultdict(list)
+        wholes: dict[Key, list[Served]] = defaultdict(list)
         for family in fitting:
             for stem in _stems(family.name, pair.more):
                 wholes[stem].append(family)
@@ -230,7 +229,7 @@ def _two_ways(
                 continue
             bad, whole = failed[stem], begun[stem]
             labels = sorted(good.labels().keys() & bad.labels().keys() & whole.labels().keys())
-            sums = [_sums(one, labels, samples) for one in (good, bad, whole)]
+            sums = [sums_of(one, labels, samples) for one in (good, bad, whole)]
             for key, most in sums[2].items():
                 ended = [one.get(key, 0.0) for one in sums[:2]]
                 if sum(ended) - most > max(_BEFORE, _MOMENT * most) and most >= max(ended) and key in sums[0]:
@@ -250,7 +249,7 @@ def _shares(families: Sequence[Served], samples: Mapping[str, float]) -> Iterato
                 if (other := others.get(stem)) is None or family.labels().keys() != other.labels().keys():
                     continue
                 labels = sorted(family.labels())
-                some, rest = _sums(family, labels, samples), _sums(other, labels, samples)
+                some, rest = sums_of(family, labels, samples), sums_of(other, labels, samples)
                 for key in some.keys() & rest.keys():
                     if some[key] + rest[key] > 1 + _MOMENT and max(some[key], rest[key]) <= 1:
                         says = f"it is {some[key]:g}, and {other.name} is {rest[key]:g}: more than all together"
@@ -262,17 +261,17 @@ def _shares(families: Sequence[Served], samples: Mapping[str, float]) -> Iterato
 def _quotients(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
     """Yield a ratio that is not what two families beside it make: what is used, by all that there may be."""
     gauges = [family for family in families if family.family.type == "gauge"]
-    parts = {_stem(_without_unit(one.name)): one for one in gauges if not one.name.endswith("_ratio")}
+    parts = {stem_of(_without_unit(one.name)): one for one in gauges if not one.name.endswith("_ratio")}
     wholes = {stem: one for one in gauges for stem in _stems(one.name, _WHOLE)}
     for ratio in gauges:
-        part = parts.get(_stem(ratio.name.removesuffix("_ratio"))) if ratio.name.endswith("_ratio") else None
+        part = parts.get(stem_of(ratio.name.removesuffix("_ratio"))) if ratio.name.endswith("_ratio") else None
         if part is None:
             continue
         for whole in {one.name: one for stem in _stems(part.name, _PART) if (one := wholes.get(stem))}.values():
             labels = sorted(ratio.labels())
             if not labels == sorted(part.labels()) == sorted(whole.labels()):
                 continue
-            given, some, every = (_sums(one, labels, samples) for one in (ratio, part, whole))
+            given, some, every = (sums_of(one, labels, samples) for one in (ratio, part, whole))
             for key in given.keys() & some.keys() & every.keys():
                 if every[key] > 0 and abs(given[key] - (be := some[key] / every[key])) > _APART:
                     says = f"it is {given[key]:g}, and {part.name} by {whole.name} is {be:.3g}"
@@ -286,16 +285,16 @@ def _without_unit(name: str) -> str:
     return name.removesuffix(f"_{unit.word}") if unit is not None else name
 
 
-def _stems(name: str, words: re.Pattern[str] | None) -> list[_Key]:
+def _stems(name: str, words: re.Pattern[str] | None) -> list[Key]:
     """Return what a name says without a word, once for each place of such a word; without words, all of it."""
     name = name.removesuffix("_total")
     if words is None:
-        return [_stem(name)]
-    rests = (_stem(f"{name[: match.start()]}_{name[match.end() :]}") for match in words.finditer(name))
+        return [stem_of(name)]
+    rests = (stem_of(f"{name[: match.start()]}_{name[match.end() :]}") for match in words.finditer(name))
     return [rest for rest in rests if len(rest) > 1]
 
 
-def _stem(name: str) -> _Key:
+def stem_of(name: str) -> Key:
     """Return a name's words, each in the singular."""
     return tuple(_singular(word) for word in name.split("_") if word)
 
@@ -308,13 +307,13 @@ def _singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
-def _sums(family: Served, labels: Sequence[str], samples: Mapping[str, float], suffix: str = "") -> Sums:
+def sums_of(family: Served, labels: Sequence[str], samples: Mapping[str, float], suffix: str = "") -> Sums:
     """Return the sum of a family's series for each combination of the labels' values.
 
     What is counted over several spans of time, as of a day and of a week, is in each of them: the largest counts.
     """
     spans = [label for label, values in family.labels().items() if label not in labels and all(map(_is_span, values))]
-    by_span: dict[_Key, Sums] = defaultdict(lambda: defaultdict(float))
+    by_span: dict[Key, Sums] = defaultdict(lambda: defaultdict(float))
     for one in family.series:
         if one.name == family.name + suffix:
             key, span = (tuple(one.labels.get(label, "") for label in some) for some in (labels, spans))
@@ -333,7 +332,7 @@ def _shared(some: Served, other: Served) -> list[str]:
 def _more(part: Served, whole: Served, samples: Mapping[str, float], before: float) -> tuple[str, float, float] | None:
     """Return a series of a part that is above its whole, and both values; None where none is."""
     labels = _shared(part, whole)
-    parts, wholes = _sums(part, labels, samples), _sums(whole, labels, samples)
+    parts, wholes = sums_of(part, labels, samples), sums_of(whole, labels, samples)
     for key, less in parts.items():
         more = wholes.get(key)
         # What has no limit says −1 or 0 in its place.
@@ -346,7 +345,7 @@ def _more(part: Served, whole: Served, samples: Mapping[str, float], before: flo
     return None
 
 
-def _example(family: Served, labels: Sequence[str], key: _Key) -> str:
+def _example(family: Served, labels: Sequence[str], key: Key) -> str:
     fitting: Iterator[Series] = (
         one for one in family.series if tuple(one.labels.get(label, "") for label in labels) == key
     )
@@ -356,17 +355,17 @@ def _example(family: Served, labels: Sequence[str], key: _Key) -> str:
 def _parts_of_another(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
     """Yield numbers of things by phase or state that do not add up to the number of the same things."""
     gauges = [family for family in families if family.family.type == "gauge" and unit_in(family.name) is None]
-    wholes: dict[_Key, Served] = {}
+    wholes: dict[Key, Served] = {}
     for family in gauges:
         if _EXCLUSIVE.isdisjoint(family.labels()):
-            wholes.setdefault(_stem(_TO_BE_SPLIT.sub("", family.name)), family)
+            wholes.setdefault(stem_of(_TO_BE_SPLIT.sub("", family.name)), family)
     for family in gauges:
         split = family.labels().keys() & _EXCLUSIVE
-        whole = wholes.get(_stem(_SPLIT.sub("", family.name)))
+        whole = wholes.get(stem_of(_SPLIT.sub("", family.name)))
         if len(split) != 1 or whole is None or len(family.labels()[next(iter(split))]) < 2:
             continue
         labels = _shared(family, whole)
-        parts, sums = _sums(family, labels, samples), _sums(whole, labels, samples)
+        parts, sums = sums_of(family, labels, samples), sums_of(whole, labels, samples)
         for key, total in parts.items():
             if key in sums and _are_apart(total, sums[key], _SOME):
                 says = f"its values add up to {total:g} over {next(iter(split))}, and {whole.name} is {sums[key]:g}"
@@ -381,17 +380,19 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
     What fails may go without an observation: where a counter says how many did, or is split by how each ended, there
     may be fewer.
     """
-    counters = {_stem(one.name.removesuffix("_total")): one for one in families if one.family.type == "counter"}
+    counters = {stem_of(one.name.removesuffix("_total")): one for one in families if one.family.type == "counter"}
     for family in families:
         if family.family.type not in ("histogram", "summary"):
             continue
-        counter = counters.get(_stem(_TIMED.sub("", family.name)))
+        counter = counters.get(stem_of(_TIMED.sub("", family.name)))
         if counter is None:
             continue
         labels = _shared(family, counter)
-        counts, sums = _sums(family, labels, samples, "_count"), _sums(counter, labels, samples)
+        counts, sums = sums_of(family, labels, samples, "_count"), sums_of(counter, labels, samples)
         split = len(counter.labels()) > len(labels)
-        others = [one for stem, one in counters.items() if set(stem) > set(_stem(counter.name.removesuffix("_total")))]
+        others = [
+            one for stem, one in counters.items() if set(stem) > set(stem_of(counter.name.removesuffix("_total")))
+        ]
         for key, count in counts.items():
             fewer = key in sums and count < sums[key]
             if key not in sums or not _are_apart(count, sums[key], _UNDER_WAY if fewer else _SOME):
@@ -405,72 +406,25 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
             break
 
 
-def _named_twice(families: Iterable[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
-    """Yield families of one type whose names are the same words, if in another order those with the same values."""
-    known: dict[tuple[object, ...], Served] = {}
-    for family in families:
-        if family.family.type not in ("counter", "gauge"):
-            continue
-        key = (family.family.type, *sorted(word for word in _stem(family.name) if word not in _OF_NUMBERS))
-        other = known.setdefault(key, family)
-        labels = sorted(family.labels())
-        if other is not family and _stem(family.name) == _stem(other.name):
-            says = f"its name is that of {other.name} but for a plural"
-            yield Problem(family=family.name, rule="duplicate", says=says, fix="keep one of the two, in the plural")
-        elif other is not family and labels == sorted(other.labels()):
-            values = _sums(family, labels, samples)
-            if any(values.values()) and values == _sums(other, labels, samples):
-                # What is there of the current kind is all there is in most moments.
-                hint = ("current" in _stem(family.name)) != ("current" in _stem(other.name))
-                says = f"it says what {other.name} says, of which it has the values"
-                fix = "keep one of the two"
-                one = written(family.series[0])
-                yield Problem(family=family.name, rule="duplicate", says=says, series=one, fix=fix, hint=hint)
-
-
-def _observed_twice(families: Iterable[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
-    """Yield histograms and summaries that have the sums and the counts of another one: all, and a sum not whole."""
-    known: dict[frozenset[tuple[str, str, float]], Served] = {}
-    for family in families:
-        if family.family.type not in ("histogram", "summary"):
-            continue
-        ends = {
-            (one.name.removeprefix(family.name), text("", one.labels), samples.get(written(one), math.nan))
-            for one in family.series
-            if one.name in (f"{family.name}_sum", f"{family.name}_count")
-        }
-        other = known.setdefault(frozenset(ends), family)
-        if other is not family and any(end == "_sum" and value % 1 > 0 for end, _, value in ends):
-            says = f"it has the sums and the counts of {other.name}"
-            yield Problem(family=family.name, rule="duplicate", says=says, fix="keep one of the two")
-
-
-def _slices(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
-    """Yield a counter with the values of another one at one value of a label."""
-    counters = [family for family in families if family.family.type == "counter"]
-    known: dict[tuple[tuple[str, ...], frozenset[tuple[_Key, float]]], tuple[str, str]] = {}
-    for family in families:
-        labels = sorted(family.labels())
-        for label in labels if family.family.type == "counter" else ():
-            rest = [one for one in labels if one != label]
-            by_value: dict[str, Sums] = defaultdict(dict)
-            for (value, *key), number in _sums(family, [label, *rest], samples).items():
-                by_value[value][tuple(key)] = number
-            for value, sums in by_value.items() if len(by_value) > 1 else ():
-                part = f'{family.name}{{{label}="{value}"}}'
-                known.setdefault((tuple(rest), frozenset(sums.items())), (family.name, part))
-    for counter in counters:
-        labels = sorted(counter.labels())
-        sums = _sums(counter, labels, samples)
-        other, part = known.get((tuple(labels), frozenset(sums.items())), ("", ""))
-        # One number is another one's by chance.
-        shares = set(_stem(counter.name)[1:]) & set(_stem(other)[1:]) - {"total"}
-        if other not in ("", counter.name) and len({*sums.values()} - {0.0}) > 1 and shares:
-            says = f"it has the values of {part}"
-            one = written(counter.series[0])
-            yield Problem(
-                family=counter.name, rule="duplicate", says=says, series=one, fix="take it away, and read that one"
-            )
+def _free_and_used(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield what is free of something, where with what is in use it is more than there is."""
+    gauges = [family for family in families if family.family.type == "gauge"]
+    wholes = {stem: one for one in gauges for stem in (*_stems(one.name, _WHOLE), stem_of(one.name))}
+    used = {stem: one for one in gauges for stem in _stems(one.name, _TAKEN)}
+    for free in gauges:
+        for stem in _stems(free.name, _LEFT):
+            taken, whole = used.get(stem), wholes.get(stem)
+            if taken is None or whole is None:
+                continue
+            labels = sorted(free.labels().keys() & taken.labels().keys() & whole.labels().keys())
+            lefts, takens, alls = (sums_of(one, labels, samples) for one in (free, taken, whole))
+            for key, left in lefts.items():
+                both, more = left + takens.get(key, math.nan), alls.get(key, math.nan)
+                if more > 0 and both - more > max(1.0, _APART * more):
+                    says = f"it is {left:g}, with {taken.name} {both:g}, and {whole.name} is {more:g}"
+                    example = _example(free, labels, key)
+                    yield Problem(family=free.name, rule="inconsistent", says=says, series=example, fix=_FIX)
+                    break
 
 
 def _either(families: Sequence[Served]) -> Iterator[Problem]:
@@ -480,18 +434,18 @@ def _either(families: Sequence[Served]) -> Iterator[Problem]:
     for good in counters:
         for stem in _stems(good.name, _SUCCEEDED):
             bad = failed.get((*stem, *sorted(good.labels())))
-            if bad is not None and not any(_stem(one.name.removesuffix("_total")) == stem for one in counters):
+            if bad is not None and not any(stem_of(one.name.removesuffix("_total")) == stem for one in counters):
                 says = f"its name differs from that of {bad.name} in how each ended, so that no query adds them up"
                 fix = "make them one family, with a label result; or count all, and those that failed"
                 yield Problem(family=good.name, rule="label-in-name", says=says, fix=fix, hint=True)
 
 
-def _sure(counter: Served, labels: Sequence[str], key: _Key, samples: Mapping[str, float]) -> float:
+def _sure(counter: Served, labels: Sequence[str], key: Key, samples: Mapping[str, float]) -> float:
     """Return how many of what a counter has counted ended well by the label that splits it, and so took their time."""
     split = sorted(counter.labels().keys() - {*labels})
     if len(split) != 1:
         return 0.0
-    sums = _sums(counter, [*labels, *split], samples)
+    sums = sums_of(counter, [*labels, *split], samples)
     return sum(value for (*rest, end), value in sums.items() if tuple(rest) == key and _WELL.fullmatch(end))
 
 
