@@ -13,8 +13,8 @@ from itertools import pairwise, zip_longest
 from statistics import median
 from typing import NamedTuple
 
-from ..recording.records import FaultInjected, FaultKind, Request
-from .api_requests import OBJECT_WRITES, counted
+from ..recording.records import UPDATES, WRITES, FaultInjected, FaultKind, Request
+from .api_requests import counted
 from .phase_result import FaultRow, FaultsResult, MilestoneResult, PhaseResult
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR
@@ -25,7 +25,6 @@ MARK = "faults"
 NONE = "none"
 """Detail of that mark where there are none any more."""
 
-_CHANGES = ("update", "patch")
 _EARLY = 0.9
 """Share of Retry-After from which on a repetition counts as late enough: clients and clocks round."""
 
@@ -139,7 +138,7 @@ class ApiFaults:
         self._tries[_id(one)].append(at)
         if one.resource not in ("leases", "events"):
             self.own.append(at)
-        if one.verb in OBJECT_WRITES:
+        if one.verb in WRITES:
             self._writes[*place, one.name].append(at)
         if one.verb == "create":
             self._creates[place].append(at)
@@ -201,7 +200,7 @@ def _windows(contents: Contents) -> Iterator[Window]:
 
 
 def _id(one: Request | FaultInjected) -> RequestId:
-    verb = "change" if one.verb in _CHANGES else one.verb
+    verb = "change" if one.verb in UPDATES else one.verb
     return verb, one.qualified, one.subresource, one.namespace, one.name
 
 

@@ -19,15 +19,13 @@ from http import HTTPStatus
 from typing import NamedTuple, Protocol, TypeVar
 
 from ..exposition.families import parse
-from ..recording.records import ObjectRef, Request
+from ..recording.records import UPDATES, WRITES, ObjectRef, Request
 from .metrics.counters import growth_within, process_lifetimes
 from .phase_result import ApiRow, Category, ClientRow, WriteEffects
 from .reconciles import why_not_scraped
 from .recording_index import Contents, PhaseSpan
 from .result import OPERATOR
 from .statistics.quantile import quantile
-
-OBJECT_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 READS = frozenset({"get", "list", "watch"})
 
@@ -283,7 +281,7 @@ class Traffic:
         offset = self._contents.clock.offset(triggers[0][0])
         return sum(
             request.user == user
-            and request.verb in OBJECT_WRITES
+            and request.verb in WRITES
             and category_of(request) == "object"
             and 200 <= request.code < 300
             and not request.dry_run
@@ -299,7 +297,7 @@ class Traffic:
             for request in self.requests(phase)
             if request.user == user
             and request.name
-            and request.verb in OBJECT_WRITES
+            and request.verb in WRITES
             and category_of(request) == "object"
             and not request.dry_run
         ]
@@ -322,7 +320,7 @@ def write_effects(contents: Contents, phase: PhaseSpan, requests: Iterable[Reque
     identities = contents.opened.identities
     writes: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for one in requests:
-        succeeded = one.verb in ("update", "patch") and one.code == HTTPStatus.OK and not one.dry_run
+        succeeded = one.verb in UPDATES and one.code == HTTPStatus.OK and not one.dry_run
         if succeeded and one.completed_wall - contents.clock.offset(one.at) >= begin:
             writes[one.user][one.qualified, one.namespace, one.name] += 1
     own, of_harness = writes[identities.get(OPERATOR, "")], writes[identities.get(HARNESS, "")]

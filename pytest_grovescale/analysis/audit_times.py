@@ -31,12 +31,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..recording.conditions import WatchSpec
-from ..recording.records import ObjectSeen, Request
+from ..recording.records import WRITES, ObjectSeen, Request
 from .recording_index import WallClock, WatchStory
 
 _NAMESPACE = re.compile(r"/namespaces/([^/]+)/[^/]+$")
-
-WRITE_VERBS = frozenset({"create", "update", "patch", "delete"})
 
 _NO_CHANGE = frozenset({"log", "exec", "attach", "portforward", "proxy", "token"})
 """Subresources that can be created or updated without changing the object that they belong to."""
@@ -116,7 +114,7 @@ def object_of(request: Request) -> tuple[str, str]:
 def changes_object(request: Request) -> bool:
     """Return whether a request is a successful write that may have changed an object."""
     return (
-        (request.verb in WRITE_VERBS or request.verb == "deletecollection")
+        request.verb in WRITES
         and 200 <= request.code < 300
         and request.stage == "ResponseComplete"
         and not request.dry_run

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 
 from .. import durations
 from ..recording.conditions import watches
-from ..recording.records import IncidentKind, Stalled, StallKind, WatchGap
-from .api_requests import HARNESS, OBJECT_WRITES
+from ..recording.records import WRITES, IncidentKind, Stalled, StallKind, WatchGap
+from .api_requests import HARNESS
 from .metrics.counters import PROCESS_START, restarts
 from .phase_result import Disruption, DisruptionKind, IncidentResult, MilestoneResult
 from .recording_index import Contents, PhaseSpan, WatchStory
@@ -361,7 +361,7 @@ def _may_have_missed(contents: Contents, phase: PhaseSpan, story: WatchStory, ga
     offset = contents.clock.offset(gap.at)
     low, high = gap.at - gap.length_ns - _CLOCK_SLACK_NS, gap.at + _CLOCK_SLACK_NS
     return any(
-        request.verb in OBJECT_WRITES
+        request.verb in WRITES
         and 200 <= request.code < 300
         and request.qualified == resource
         and request.received_wall - offset <= high

@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..errors import NotMeasuredError, UsageError
-from ..recording.records import ObjectRef
-from .api_requests import OBJECT_WRITES, READS, SYSTEM_ACCOUNTS
+from ..recording.records import WRITES, ObjectRef
+from .api_requests import READS, SYSTEM_ACCOUNTS
 from .phase_result import ApiRow, ClientRow, CpuResult, MilestoneResult, PhaseResult, WriteEffects
 
 Outcome = Literal["passed", "failed", "timeout", "interrupted"]
@@ -37,12 +37,12 @@ class ApiFigures:
     @property
     def object_writes(self) -> int:
         """Create, update, patch and delete of anything but Leases, Events and reviews, 4xx/5xx included."""
-        return self._count_of(OBJECT_WRITES, dry_run=False)
+        return self._count_of(WRITES, dry_run=False)
 
     @property
     def successful_object_writes(self) -> int:
         """Those of `object_writes` that were answered with 2xx."""
-        return self._count_of(OBJECT_WRITES, dry_run=False, successful=True)
+        return self._count_of(WRITES, dry_run=False, successful=True)
 
     @property
     def object_reads(self) -> int:
@@ -376,7 +376,7 @@ def wrote_nothing(phase: PhaseResult) -> bool:
         counted = client_requests(phase)
     except NotMeasuredError:
         return False
-    return counted.ever_counted(OBJECT_WRITES) and not counted.at_most(OBJECT_WRITES)
+    return counted.ever_counted(WRITES) and not counted.at_most(WRITES)
 
 
 def trigger_doubts(phase: PhaseResult, *, by_log: bool = False) -> list[str]:

@@ -24,11 +24,12 @@ import msgspec
 
 from .. import durations
 from ..analysis import figures
-from ..analysis.api_requests import OBJECT_WRITES, READS
+from ..analysis.api_requests import READS
 from ..analysis.idle_baseline import OverIdle, over_idle, reconciles_of
 from ..analysis.phase_result import PhaseResult
 from ..analysis.run_metrics import metrics_of
 from ..errors import NotMeasuredError
+from ..recording.records import WRITES
 from .api_requests import ROWS_SHOWN, by_own_count
 from .check import Check, CheckArgumentError, Duration, Outcome, at_most, duration, not_negative, one_of, shown
 from .run import Run, steady_doubts, steady_phase
@@ -49,7 +50,7 @@ class NoopWrites(Check, tag="noop_writes", frozen=True, kw_only=True):
         written = [f"wrote {ref.resource} {'/'.join(filter(None, (ref.namespace, ref.name)))}" for ref in phase.written]
         effects = figures.effects_text(phase.write_effects) if phase.write_effects else []
         more = [*written, *effects] if self.identity == "operator" else []
-        return _requests("object writes", self.identity, phase, OBJECT_WRITES, self.max, more)
+        return _requests("object writes", self.identity, phase, WRITES, self.max, more)
 
 
 class NoopReads(Check, tag="noop_reads", frozen=True, kw_only=True):

@@ -10,6 +10,10 @@ import msgspec
 from ..errors import UsageError
 from ..suggestions import did_you_mean
 
+UPDATES = frozenset({"update", "patch"})
+WRITES = UPDATES | {"create", "delete", "deletecollection"}
+"""Verbs of requests that change an object, and those of all that may change some."""
+
 # Both answer with the same schema; v2 since Kubernetes 1.30, v2beta1 since 1.27.
 DISCOVERY_ACCEPT = ",".join(
     f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1")

@@ -18,7 +18,7 @@ from .. import redaction
 from ..kube.client import Client
 from ..kube.errors import ApiError
 from .record_writer import Ledger
-from .records import Request
+from .records import UPDATES, Request
 from .stalls import PROBES
 
 _CHUNK = 1 << 20
@@ -108,7 +108,7 @@ def _made_object(request: Request) -> bool:
 
 
 def _renews_lease(request: Request) -> bool:
-    return request.resource == "leases" and request.verb in ("update", "patch") and request.code == HTTPStatus.OK
+    return request.resource == "leases" and request.verb in UPDATES and request.code == HTTPStatus.OK
 
 
 def _request(event: _Event, at: int) -> Request | None:

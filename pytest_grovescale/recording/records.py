@@ -17,6 +17,8 @@ import msgspec
 
 from ..exposition.families import Family, NativeHistogram
 from ..kube.faults.settings import FaultKind as FaultKind
+from ..kube.resources import UPDATES as UPDATES
+from ..kube.resources import WRITES as WRITES
 from .conditions import Condition, WatchSpec
 
 SCHEMA_VERSION = 1

@@ -19,7 +19,7 @@ from ..kube.errors import ApiError
 from ..procfs import Identity, KeptFiles
 from .protocol import StallSeen
 from .record_writer import Ledger
-from .records import AnyRecord, CpuRead, ObjectSeen, Request, Stalled, StallKind
+from .records import WRITES, AnyRecord, CpuRead, ObjectSeen, Request, Stalled, StallKind
 
 LATE_NS = 1_000_000_000
 """A heartbeat that is later than this, or an answer that takes this much longer than usual, is a stall, ns."""
@@ -37,7 +37,6 @@ PROBES = frozenset(_PATHS.values())
 _ANSWER_S = 30.0
 _USUAL_OF = 20
 _READS_KEPT = 120
-_WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 class Clocks(NamedTuple):
@@ -237,7 +236,7 @@ class Probes:
         match record:
             case ObjectSeen(initial=False):
                 self._works(API_SERVER, ETCD)
-            case Request(verb=verb, code=code) if verb in _WRITES and 200 <= code < 300:
+            case Request(verb=verb, code=code) if verb in WRITES and 200 <= code < 300:
                 self._works(API_SERVER, ETCD)
             case Request():
                 self._works(API_SERVER)

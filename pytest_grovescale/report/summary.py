@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ..analysis import contention, figures
-from ..analysis.api_requests import HARNESS, OBJECT_WRITES
+from ..analysis.api_requests import HARNESS
 from ..analysis.idle_baseline import over_idle
 from ..analysis.phase_result import CpuResult, DisruptionKind, IncidentResult, PhaseResult
 from ..analysis.result import WHOLE_PHASE, CheckResult, Scalar, TestResult
 from ..checks.check import headline
 from ..errors import NotMeasuredError
-from ..recording.records import IncidentKind
+from ..recording.records import WRITES, IncidentKind
 from .format import NONE, bytes_, count, percent, seconds, three
 
 OWN_COUNT = "rest_client_requests_total"
@@ -221,7 +221,7 @@ def unwaited(test: TestResult) -> list[str]:
     """
     found = []
     for phase in main_phases(test):
-        acted = any(row.identity == HARNESS and row.verb in OBJECT_WRITES for row in phase.api)
+        acted = any(row.identity == HARNESS and row.verb in WRITES for row in phase.api)
         at_once = [one.name for one in phase.milestones if one.met and one.observed_s == 0 and one.object is None]
         if acted and at_once and len(at_once) == len(phase.milestones) and not phase.triggers:
             were = "was" if len(at_once) == 1 else "were"

@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 from ...recording.conditions import Count, Predicate, WatchSpec
 from ...recording.evaluation import count_leaves
-from ...recording.records import ObjectSeen, Request
+from ...recording.records import UPDATES, ObjectSeen, Request
 from ..api_requests import HARNESS
 from ..audit_times import changes_object, namespace_of, object_of
 from ..recording_index import Contents, Owned, PhaseSpan, WatchStory
 
 _MARKED = "metadata.deletionTimestamp"
 _DELETES = frozenset({"delete", "deletecollection"})
-_UPDATES = frozenset({"update", "patch"})
 _LEVELS = 10
 """Owners above an object that are followed."""
 _AFTER_NS = 10_000_000_000
@@ -158,7 +157,7 @@ class _Family:
                 self._writes[key].append(step)
                 deletes = request.verb == "delete"
                 makes = request.code == HTTPStatus.CREATED and not request.subresource
-                updates = request.verb in _UPDATES and not request.subresource and not makes
+                updates = request.verb in UPDATES and not request.subresource and not makes
                 if deletes or makes or updates:
                     (self._updates if updates else self._steps)[key].append(step)
 

@@ -424,7 +424,7 @@ def _one_for_all(seen: Observed) -> Iterator[Finding]:
         writes = Counter(
             (one.resource, one.object)
             for one in seen.requests_in(span.start, span.end)
-            if one.changes and one.name and one.verb in ("update", "patch")
+            if one.changes and one.name and one.updates
         )
         if not writes or span.triggers or len(applied.get(resource, ())) < _MANY:
             continue

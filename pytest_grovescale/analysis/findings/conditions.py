@@ -98,7 +98,7 @@ def _of(seen: Observed, lives: Sequence[Life], field: str) -> About:
 
 def _status_writes(seen: Observed, lives: Sequence[Life]) -> list[Sent]:
     """Return the operator's writes to the status of some objects; to all of them where a kind has no part for it."""
-    writes = [one for one in seen.own_writes(lives) if one.verb in ("update", "patch")]
+    writes = [one for one in seen.own_writes(lives) if one.updates]
     return [one for one in writes if one.subresource == "status"] or writes
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ...recording.conditions import READY_PATH
-from ...recording.records import Difference, ObjectSeen, Request
+from ...recording.records import UPDATES, Difference, ObjectSeen, Request
 from ..api_requests import category_of, counted
 from ..audit_times import changes_object, object_of
 from ..phase_result import CpuResult, PhaseResult
@@ -143,6 +143,11 @@ class Sent(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def refused(self) -> bool:
         return self.code >= 400
+
+    @property
+    def updates(self) -> bool:
+        """Whether it is an update or a patch."""
+        return self.verb in UPDATES
 
 
 def requests_read(requests: Iterable[Request], offset: Callable[[int], int] | None, begin: int, end: int) -> list[Sent]:

@@ -25,9 +25,8 @@ from statistics import median
 
 from ...recording.conditions import Predicate
 from ...recording.evaluation import count_leaves
-from ...recording.records import RESTART
+from ...recording.records import RESTART, WRITES
 from ..api_faults import Fault, gaps_of
-from ..api_requests import OBJECT_WRITES
 from ..result import OPERATOR, Finding
 from .evidence import Life, Span
 from .grouping import Aspect, Found, of_outcome
@@ -129,7 +128,7 @@ def _given_up(seen: Observed, fault: Fault, span: Span) -> bool:
         return False
     if span.end - fault.answered < max(_SILENT_NS, _delay_ns(seen.faults.up_to(fault))):
         return False
-    if fault.record.verb in OBJECT_WRITES:
+    if fault.record.verb in WRITES:
         again = seen.faults.write_repeated(fault)
         return again is None or again > span.end
     # What a failed read was for is not known: only an operator that does nothing at all has given it up.
@@ -268,9 +267,7 @@ def _retries(seen: Observed, faults: list[Fault]) -> Iterator[Finding]:
 
 
 def _early(faults: list[Fault]) -> Iterator[Finding]:
-    asked = [
-        one for one in faults if one.record.retry_after_s and one.recognisable and one.record.verb in OBJECT_WRITES
-    ]
+    asked = [one for one in faults if one.record.retry_after_s and one.recognisable and one.record.verb in WRITES]
     early = [one for one in asked if one.too_early]
     if len(early) >= _LEAST_EARLY and 2 * len(early) > len(asked):
         first = min(early, key=lambda one: one.delay_s or 0.0)

@@ -126,7 +126,7 @@ def _histories(seen: Observed) -> Iterator[Finding]:
     changed = {
         (one.resource, one.object)
         for one in seen.by_harness(seen.begin, seen.workload_deleted or seen.end)
-        if one.verb in ("update", "patch") and not one.subresource
+        if one.updates and not one.subresource
     }
     pods = seen.lives.get("pods", ()) if changed else ()
     needed = {need.partition("/")[0] for pod in pods for need in pod.events[0].needs}

@@ -69,9 +69,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
 
 def _renewals(seen: Observed) -> Iterator[Finding]:
     seconds = (seen.end - seen.begin) / 1e9
-    renewals = Counter(
-        one.object for one in seen.housekeeping if one.category == "lease" and one.verb in ("update", "patch")
-    )
+    renewals = Counter(one.object for one in seen.housekeeping if one.category == "lease" and one.updates)
     for (namespace, name), number in renewals.items():
         if seconds >= _LONG_ENOUGH_S and number / seconds > _RENEWALS_PER_S:
             yield Found(
@@ -87,7 +85,7 @@ def _leases(seen: Observed) -> Iterator[Finding]:
     """Yield a finding for a Lease that is renewed less often than it expires."""
     renewed: dict[ObjectId, list[int]] = defaultdict(list)
     for one in seen.housekeeping:
-        if one.category == "lease" and one.verb in ("update", "patch") and not one.refused:
+        if one.category == "lease" and one.updates and not one.refused:
             renewed[one.object].append(one.received)
     for story in seen.contents.watches.values():
         for key, events in ((key, story.objects[key]) for key in story.objects if key in renewed):

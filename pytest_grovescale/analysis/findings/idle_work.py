@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from ..api_requests import OBJECT_WRITES
+from ...recording.records import WRITES
 from ..controller_result import IdleController, IdleRow, IdleWindow
 from ..reconciles import objects_of
 from ..result import Finding
@@ -96,7 +96,7 @@ def _requests(seen: Observed) -> Iterator[Finding]:
         return
     rate, window, sent = best
     kinds = Counter(one.what for one in sent)
-    writes = [one for one in sent if one.verb in OBJECT_WRITES]
+    writes = [one for one in sent if one.verb in WRITES]
     again = max(Counter(one.object for one in writes).values(), default=0)
     most = ", ".join(f"{number:,} {what}" for what, number in kinds.most_common(3))
     yield Found(
@@ -182,7 +182,7 @@ def _catches_up(seen: Observed, window: Window, sent: Sequence[Sent]) -> bool:
     lives = [
         next((life for life in seen.of_name.get((one.resource, one.object), ()) if life.exists(one.received)), None)
         for one in sent
-        if one.verb in OBJECT_WRITES
+        if one.verb in WRITES
     ]
     changed = [life for life in lives if life is not None and life.changed_in(window.start, window.end)]
     return len(lives) == len(sent) and len(changed) >= _NEWS * len(sent)

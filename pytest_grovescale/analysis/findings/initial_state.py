@@ -250,7 +250,7 @@ def _grown_by_changes(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         start, end = (by_edge.get(f"{edge}:{span.phase.name}") for edge in ("start", "end"))
         acts = seen.by_harness(span.start, span.end)
-        only_changed = bool(acts) and all(one.verb in ("update", "patch") and not one.created for one in acts)
+        only_changed = bool(acts) and all(one.updates and not one.created for one in acts)
         if only_changed and start is not None and end is not None and start.pid == end.pid:
             after = [read for read in reads if read.at >= end.at and read.pid == end.pid]
             pairs.append((span.phase.name, start, end, after, len({one.object for one in acts})))

@@ -21,8 +21,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from ...recording.records import WRITES
 from .. import figures
-from ..api_requests import OBJECT_WRITES, triggers_of
+from ..api_requests import triggers_of
 from ..phase_result import PhaseResult, WriteEffects
 from ..reconciles import is_of
 from ..result import OPERATOR, Finding
@@ -134,7 +135,7 @@ def _passed_on(seen: Observed, start: int, end: int) -> Counter[str]:
 
     A framework notes it in an annotation of the triggered object itself (`LAST_HANDLED`), to know what changes next.
     """
-    sent = [one for one in seen.requests_in(start, end) if one.verb in ("update", "patch")]
+    sent = [one for one in seen.requests_in(start, end) if one.updates]
     triggered = {(one.resource, one.object) for one in seen.by_harness(start, end)}
     changed: set[tuple[str, ObjectId]] = set()
     noted: set[tuple[str, ObjectId]] = set()
@@ -183,9 +184,7 @@ def _touched(seen: Observed) -> Iterator[Finding]:
     worst: tuple[int, str, Counter[str], list[Sent]] | None = None
     for touch in seen.touches:
         sent = seen.requests_in(touch.start, touch.end)
-        writes = [
-            one for one in sent if one.verb in OBJECT_WRITES and (one.what, one.object) not in seen.repeated_at_quiet
-        ]
+        writes = [one for one in sent if one.verb in WRITES and (one.what, one.object) not in seen.repeated_at_quiet]
         kinds = Counter(one.what for one in writes)
         kinds -= _anyway(seen, kinds, touch)
         wrote = _without_news(seen, kinds, touch.start, touch.end)
@@ -220,7 +219,7 @@ def _replaced_for_touches(seen: Observed) -> Iterator[Finding]:
             severity="defect",
             about=About(
                 aspect=Aspect.ACTION,
-                requests=[one for one in seen.requests_in(touch.start, touch.end) if one.verb in OBJECT_WRITES],
+                requests=[one for one in seen.requests_in(touch.start, touch.end) if one.verb in WRITES],
             ),
             text=f"a change of an annotation of one of the {touch.life.resource} had {number:,}"
             f" pod{'s' * (number != 1)} replaced",
@@ -278,7 +277,7 @@ def _anyway(seen: Observed, kinds: Iterable[str], time: Span | Touch) -> Counter
 def _writes_of(seen: Observed, span: Span) -> list[Sent]:
     """Return what the operator wrote in a phase from its first trigger on."""
     first = triggers_of(seen.contents, span.recorded)[0][0]
-    return [one for one in seen.requests_in(first, span.end) if one.verb in OBJECT_WRITES]
+    return [one for one in seen.requests_in(first, span.end) if one.verb in WRITES]
 
 
 def _most(kinds: Counter[str]) -> str:
@@ -315,7 +314,7 @@ def _resource(what: str) -> str:
 
 
 def _what(seen: Observed, start: int, end: int) -> Iterator[str]:
-    return (one.what for one in seen.requests_in(start, end) if one.verb in OBJECT_WRITES)
+    return (one.what for one in seen.requests_in(start, end) if one.verb in WRITES)
 
 
 def _piled_up(seen: Observed, triggered: list[Span]) -> Iterator[str]:
@@ -347,7 +346,7 @@ def _fields(seen: Observed, triggered: list[Span]) -> Iterator[str]:
     changed: Counter[str] = Counter()
     for span in triggered:
         first = triggers_of(seen.contents, span.recorded)[0][0]
-        wrote = {(one.resource, one.object) for one in seen.requests_in(first, span.end) if one.verb in OBJECT_WRITES}
+        wrote = {(one.resource, one.object) for one in seen.requests_in(first, span.end) if one.verb in WRITES}
         by_harness = {(one.resource, one.object) for one in seen.by_harness(first, span.end)}
         for resource, lives in seen.lives.items():
             for life in lives:

@@ -21,7 +21,6 @@ from .observed_requests import WORKLOAD, ObservedRequests
 _DELETION = "metadata.deletionTimestamp"
 _LEAST_LAG_NS = 1_000_000_000
 """What a watch may be behind the API server where the recording does not show it to be more, ns."""
-_UPDATES = frozenset({"update", "patch"})
 
 
 class AtRest(NamedTuple):
@@ -55,7 +54,7 @@ class ObservedObjects(ObservedRequests):
                 in_turn = _by_uid(events)
                 of_each = _to_each(self.writes_by_object.get((resource, of), ()), in_turn)
                 for own, writes in zip(in_turn, of_each, strict=True):
-                    writers = [one.user for one in writes if one.verb in _UPDATES and not one.created]
+                    writers = [one.user for one in writes if one.updates and not one.created]
                     first, last = own[0], own[-1]
                     owners = [event.owner for event in own if event.owner is not None]
                     complete = not first.initial and not story.gaps
@@ -335,7 +334,7 @@ class ObservedObjects(ObservedRequests):
         owner = self.known.get(life.owner or "")
         if owner is None or not life.made_by_operator:
             return None
-        changed = [one for one in life.writes if one.verb in ("update", "patch") and one.subresource in ("", "scale")]
+        changed = [one for one in life.writes if one.updates and one.subresource in ("", "scale")]
         return owner if {one.user for one in changed} <= {self.operator, self.harness} else None
 
     def own_writes(self, lives: Iterable[Life]) -> list[Sent]:

@@ -144,7 +144,7 @@ def _given_up(seen: Observed) -> Iterator[Finding]:
     refused: dict[tuple[str, ObjectId], Sent] = {}
     wrote: dict[tuple[str, ObjectId], int] = {}
     for one in seen.requests if any(one.refused and one.code in _PASSING for one in seen.requests) else ():
-        if one.verb in ("update", "patch") and one.name:
+        if one.updates and one.name:
             if one.code in _PASSING:
                 refused[one.what, one.object] = one
             elif one.changes:
@@ -220,7 +220,7 @@ def _failures(seen: Observed) -> int:
 
 def _for_what_is_gone(seen: Observed, controller: str, failed: int, done: int) -> Iterator[Finding]:
     """Yield that half of a controller's failed reconciles, or more, wrote to objects that were not there."""
-    gone = [one for one in seen.own if one.code == HTTPStatus.NOT_FOUND and one.verb in ("update", "patch")]
+    gone = [one for one in seen.own if one.code == HTTPStatus.NOT_FOUND and one.updates]
     if 2 * len(gone) >= failed:
         kinds = Counter(one.what for one in gone)
         yield Found(
@@ -240,7 +240,7 @@ def _to_what_is_gone(seen: Observed) -> Iterator[Finding]:
     again: dict[str, list[Sent]] = defaultdict(list)
     before: dict[tuple[str, ObjectId], int] = {}
     for one in seen.requests:
-        if one.code == HTTPStatus.NOT_FOUND and one.verb in ("update", "patch") and not seen.follows_fault(one):
+        if one.code == HTTPStatus.NOT_FOUND and one.updates and not seen.follows_fault(one):
             answered = before.setdefault((one.resource, one.object), one.completed)
             if one.received > answered + _LATER_NS:
                 again[one.what].append(one)
@@ -315,7 +315,7 @@ def _is_a_question(one: Sent) -> bool:
 
 
 def _is_conflict(one: Sent) -> bool:
-    return one.code == 409 and one.verb in ("update", "patch")
+    return one.code == 409 and one.updates
 
 
 def _is_there(seen: Observed, one: Sent) -> bool:
@@ -324,7 +324,7 @@ def _is_there(seen: Observed, one: Sent) -> bool:
 
 
 def _conflicts(seen: Observed, conflicts: list[Sent]) -> Iterator[Finding]:
-    writes = Counter(one.what for one in seen.requests if conflicts and one.verb in ("update", "patch"))
+    writes = Counter(one.what for one in seen.requests if conflicts and one.updates)
     for what, number in Counter(one.what for one in conflicts).most_common():
         if number >= _LEAST_CONFLICTS and number >= _CONFLICTS * writes[what]:
             objects = Counter(one.object for one in conflicts if one.what == what)

@@ -110,7 +110,7 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
 
 def _managers(seen: Observed, sent: list[Sent], start: int, end: int) -> Iterator[Finding]:
     """Yield the objects of which the operator changed nothing but who manages their fields, in all kinds together."""
-    wrote = {(one.resource, one.object) for one in sent if one.verb in ("patch", "update")}
+    wrote = {(one.resource, one.object) for one in sent if one.updates}
     found = [
         life
         for lives in seen.lives.values()

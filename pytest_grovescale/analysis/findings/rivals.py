@@ -234,7 +234,7 @@ def _of_autoscalers(seen: Observed) -> Iterator[Finding]:
 
 def _scaled_back(seen: Observed, life: Life, scaler: Life) -> str | None:
     """Return whose number of replicas the operator took back while an autoscaler was there; None: of no one."""
-    writes = [one for one in life.writes if one.verb in ("update", "patch") and one.subresource in _OF_SPEC]
+    writes = [one for one in life.writes if one.updates and one.subresource in _OF_SPEC]
     for event in life.between(scaler.begun, seen.end):
         if event.difference is None or _REPLICAS not in event.difference.back or not scaler.exists(event.at):
             continue
@@ -252,7 +252,7 @@ def _set_back(seen: Observed) -> Iterator[Finding]:
         changed = {
             (one.resource, one.object): one.received
             for one in seen.by_harness(span.start, span.end)
-            if one.verb in ("update", "patch") and one.subresource in _OF_SPEC and one.resource in seen.lives
+            if one.updates and one.subresource in _OF_SPEC and one.resource in seen.lives
         }
         fields: dict[tuple[str, str], list[tuple[Life, int]]] = defaultdict(list)
         for (resource, of), at in changed.items():
@@ -329,7 +329,7 @@ def _finding(seen: Observed, path: str, objects: int, times: int, most: Life, li
     wrote = Counter(
         one.user
         for one in most.writes
-        if one.verb in ("update", "patch")
+        if one.updates
         and (not one.subresource or (path.startswith("metadata.") and not one.user.startswith(SYSTEM_ACCOUNTS)))
     )
     # Who writes the object for something else is no rival.

@@ -396,7 +396,7 @@ def _behind(seen: Observed, changes: Mapping[Life, Sequence[int]]) -> Iterator[F
             if watched and any(seen.slowed(span) for span in seen.spans):
                 continue
             why = "looks at them at times" if watched else "does not watch them"
-            late_writes = [one for one in seen.own_writes(seen.lives[resource]) if one.verb in ("update", "patch")]
+            late_writes = [one for one in seen.own_writes(seen.lives[resource]) if one.updates]
             yield Found(
                 id=ID,
                 severity="waste",

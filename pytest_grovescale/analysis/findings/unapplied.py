@@ -85,7 +85,7 @@ def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
     """Yield what the harness changed in a phase, kind by kind, where nothing followed for seconds."""
     written: dict[str, list[Sent]] = defaultdict(list)
     for one in seen.by_harness(span.start, span.end):
-        if one.verb in ("update", "patch") and not one.subresource and one.category == "object":
+        if one.updates and not one.subresource and one.category == "object":
             written[one.resource].append(one)
     for resource, sent in sorted(written.items()):
         start, done = min(one.received for one in sent), max(one.completed for one in sent)
@@ -198,7 +198,7 @@ def _stopped_above_pods(seen: Observed, change: _Change) -> Iterator[Finding]:
     wrote = Counter(
         one.resource
         for one in seen.requests_in(change.start, change.end)
-        if one.changes and one.subresource != "status" and one.verb in ("update", "patch")
+        if one.changes and one.subresource != "status" and one.updates
     )
     reached = f": it reached {wrote.most_common(1)[0][0]}, and no pod" if wrote else ""
     yield Found(

@@ -146,7 +146,7 @@ def _is_compared(life: Life) -> bool:
 def _completed(seen: Observed, life: Life) -> tuple[Sent, str] | None:
     """Return the write by which the operator at once changed what it had just made, and the field; None without one."""
     second = next((one for one in life.writes if not one.created), None)
-    if second is None or second.user != seen.operator or second.verb not in ("update", "patch") or second.subresource:
+    if second is None or second.user != seen.operator or not second.updates or second.subresource:
         return None
     difference = life.events[1].difference if len(life.events) > 1 else None
     if second.received - life.begun > _SOON_NS or difference is None or difference.kind != "content":
@@ -159,7 +159,7 @@ def _completed(seen: Observed, life: Life) -> tuple[Sent, str] | None:
 
 def _chains(seen: Observed, life: Life) -> Iterator[list[Sent]]:
     """Yield the operator's writes to one part of an object that follow each other at once, three and more."""
-    own = [one for one in life.writes if one.user == seen.operator and one.verb in ("update", "patch")]
+    own = [one for one in life.writes if one.user == seen.operator and one.updates]
     news: list[int] | None = None
     for part in {one.subresource for one in own}:
         chain: list[Sent] = []
@@ -319,7 +319,7 @@ def _bookkeeping(seen: Observed, resource: str, lives: list[Life]) -> Iterator[F
         wasted += count
         if count:
             part = "status" if all(_of_status(tuple(one.paths)) for _, one in only) else ""
-            writes = [one for one in seen.own_writes([life]) if one.verb in ("update", "patch")]
+            writes = [one for one in seen.own_writes([life]) if one.updates]
             sent += [one for one in writes if one.subresource == part] or writes
             changed += [one for _, one in only]
             moments += [at for at, _ in only]
@@ -440,7 +440,7 @@ def _deletion_of(seen: Observed, life: Life) -> Sent | None:
 def _last_words(seen: Observed, life: Life, deletion: Sent) -> Sent | None:
     """Return the operator's write of an object's content just before it deleted it; None without one."""
     last = next((one for one in reversed(life.writes) if one.number < deletion.number), None)
-    if last is None or last.user != seen.operator or last.verb not in ("update", "patch"):
+    if last is None or last.user != seen.operator or not last.updates:
         return None
     news = [event.difference for event in life.events if event.at >= last.received and event.difference is not None]
     at_once = deletion.received - last.completed < _AT_ONCE_NS

@@ -15,12 +15,11 @@ from ...analysis.phase_result import ApiRow, PhaseResult
 from ...analysis.result import TestResult
 from ...errors import NotMeasuredError
 from ...exposition.families import parse
-from ...recording.records import FaultKind
+from ...recording.records import UPDATES, FaultKind
 from ..check import Check, Outcome, at_most, not_negative, share
 from ..run import Run, named_phase, unfinished
 from .target import TargetCheck
 
-_CHANGES = ("update", "patch")
 """What can fail because the object has changed. A create's 409 says that the object exists already."""
 _CONFLICT = 409
 """JSON patches may have another code for it: see `ApiRow.overtaken`."""
@@ -144,7 +143,7 @@ def _logged(phases: Sequence[PhaseResult], identity: str) -> Counter[tuple[int, 
     responses: Counter[tuple[int, str]] = Counter()
     for phase in phases:
         for row in figures.api(phase, identity).rows:
-            if row.category == "object" and row.verb in _CHANGES and not row.dry_run:
+            if row.category == "object" and row.verb in UPDATES and not row.dry_run:
                 what = f"{row.verb} {row.resource} in {phase.name}"
                 responses[row.code, what] += row.count - row.overtaken
                 responses[_CONFLICT, what] += row.overtaken

@@ -17,6 +17,7 @@ import msgspec
 from ... import durations
 from ...errors import UsageError
 from ...suggestions import with_all
+from ..resources import UPDATES, WRITES
 from .request_path import Target
 
 FaultKind = Literal["conflict", "throttled", "error", "lost-answer", "watch-cut", "watch-expired"]
@@ -204,7 +205,6 @@ class Injected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answered_wall: int
 
 
-_WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _REVIEWS = ("tokenreviews", "subjectaccessreviews", "selfsubjectaccessreviews", "localsubjectaccessreviews")
 
 
@@ -267,9 +267,9 @@ class Draws:
     def _applicable(self, target: Target) -> list[tuple[FaultKind, float]]:
         faults = self.faults
         found: list[tuple[FaultKind, float]] = [("throttled", faults.throttled), ("error", faults.error)]
-        if target.verb in _WRITES:
+        if target.verb in WRITES:
             found.append(("lost-answer", faults.lost_answer))
-        if target.verb in ("update", "patch"):
+        if target.verb in UPDATES:
             found.append(("conflict", faults.conflict))
         return found
 

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from pytest_grovescale.analysis import figures
 from pytest_grovescale.analysis.analyse import analyse
-from pytest_grovescale.analysis.api_requests import OBJECT_WRITES, READS
+from pytest_grovescale.analysis.api_requests import READS
 from pytest_grovescale.analysis.phase_result import PhaseResult
 from pytest_grovescale.analysis.run_metrics import default_gates, metrics_of
 from pytest_grovescale.errors import NotMeasuredError
@@ -100,7 +100,7 @@ def test_figures_bound_requests_for_objects_from_above() -> None:
         phase(scraped({series("PUT"): 5}, {series("PUT"): 5, series("POST", 201): 4, series("GET"): 7}))
     )
     assert (found.requests, found.by_method) == (11, {"GET": 7, "POST": 4, "PUT": 0})
-    assert (found.at_most(OBJECT_WRITES), found.at_most(READS), found.at_most(["delete"])) == (4, 7, 0)
+    assert (found.at_most(rec.WRITES), found.at_most(READS), found.at_most(["delete"])) == (4, 7, 0)
     assert (found.ever_counted(["update"]), found.ever_counted(["delete"])) == (True, False)
 
 
