@@ -283,8 +283,8 @@ def rule(one: PolicyRule, *, namespaced: bool) -> Iterator[Found]:
 def _crd(obj: Object) -> Iterator[Found]:
     if obj["apiVersion"] != "apiextensions.k8s.io/v1":
         yield ("apiVersion",), f"{obj['apiVersion']} is not served", "Write apiextensions.k8s.io/v1."
-    spec = _as_mapping(obj.get("spec"))
-    names = _as_mapping(spec.get("names"))
+    spec = as_mapping(obj.get("spec"))
+    names = as_mapping(spec.get("names"))
     lacking: list[tuple[Keys, Mapping[str, Any]]] = [
         (("spec", key), spec) for key in ("group", "scope", "versions") if not spec.get(key)
     ]
@@ -317,16 +317,16 @@ def _versions(versions: Any) -> Iterator[Found]:
     if not isinstance(versions, list):
         yield ("spec", "versions"), "is no list", ""
         return
-    stored = [str(_as_mapping(version).get("name")) for version in versions if _as_mapping(version).get("storage")]
+    stored = [str(as_mapping(version).get("name")) for version in versions if as_mapping(version).get("storage")]
     if len(stored) != 1:
         what = f"{' and '.join(stored)} are stored" if stored else "none is stored"
         yield ("spec", "versions"), what, "Write `storage: true` for exactly one."
-    for index, version in enumerate(map(_as_mapping, versions)):
+    for index, version in enumerate(map(as_mapping, versions)):
         place = ("spec", "versions", index)
         for key in ("name", "served", "storage"):
             if key not in version:
                 yield (*place, key), "missing", did_you_mean(key, version)
-        if not _as_mapping(version.get("schema")).get("openAPIV3Schema"):
+        if not as_mapping(version.get("schema")).get("openAPIV3Schema"):
             yield (*place, "schema", "openAPIV3Schema"), "missing", did_you_mean("schema", version)
 
 
@@ -335,7 +335,7 @@ def _webhooks(obj: Object) -> Iterator[Found]:
     if not isinstance(hooks, list):
         yield ("webhooks",), "missing" if hooks is None else "is no list", did_you_mean("webhooks", obj)
         return
-    for index, hook in enumerate(map(_as_mapping, hooks)):
+    for index, hook in enumerate(map(as_mapping, hooks)):
         for keys, what, next_step in _webhook(hook):
             yield ("webhooks", index, *keys), what, next_step
 
@@ -353,9 +353,9 @@ def _webhook(hook: Mapping[str, Any]) -> Iterator[Found]:
     if not isinstance(timeout, int) or not 1 <= timeout <= 30:
         yield ("timeoutSeconds",), f"{timeout!r} is not from 1 to 30", ""
     if hook.get("clientConfig"):
-        yield from _client_config(_as_mapping(hook["clientConfig"]))
+        yield from _client_config(as_mapping(hook["clientConfig"]))
     for index, one in enumerate(hook.get("rules") or []):
-        yield from _webhook_rule(("rules", index), _as_mapping(one))
+        yield from _webhook_rule(("rules", index), as_mapping(one))
 
 
 def _client_config(config: Mapping[str, Any]) -> Iterator[Found]:
@@ -380,7 +380,8 @@ def _webhook_rule(place: Keys, one: Mapping[str, Any]) -> Iterator[Found]:
             yield (*place, "operations", index), f"{operation!r} is no operation", hint
 
 
-def _as_mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """Return a value that is a mapping; an empty one for any other."""
     return value if isinstance(value, dict) else {}
 
 

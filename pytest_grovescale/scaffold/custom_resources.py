@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..operator.manifests import CRD, Object
+from ..operator.manifests import CRD, Object, as_mapping
 from .facts import Facts, Found
 
 _PREFERRED = ("config/crd/bases/", "config/crd/", "crds/", "deploy/crds/", "charts/")
@@ -50,7 +50,7 @@ class CustomResource(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def status(self) -> Mapping[str, Any]:
         """The properties of its status."""
-        return mapping(_property(self.schema, "status").get("properties"))
+        return as_mapping(_property(self.schema, "status").get("properties"))
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,22 +74,22 @@ def custom_resources(facts: Facts) -> list[CustomResource]:
 
 
 def _resource(found: Found) -> Iterable[CustomResource]:
-    spec = mapping(found.object.get("spec"))
-    names = mapping(spec.get("names"))
-    versions = [mapping(version) for version in spec.get("versions") or []]
+    spec = as_mapping(found.object.get("spec"))
+    names = as_mapping(spec.get("names"))
+    versions = [as_mapping(version) for version in spec.get("versions") or []]
     stored = next((version for version in versions if version.get("storage")), None)
     if stored is None or not names.get("kind") or not names.get("plural"):
         return
-    subresources = mapping(stored.get("subresources"))
+    subresources = as_mapping(stored.get("subresources"))
     yield CustomResource(
         group=str(spec.get("group", "")),
         version=str(stored.get("name", "")),
         kind=str(names["kind"]),
         plural=str(names["plural"]),
         namespaced=spec.get("scope") != "Cluster",
-        schema=mapping(mapping(stored.get("schema")).get("openAPIV3Schema")),
-        columns=tuple(mapping(column) for column in stored.get("additionalPrinterColumns") or []),
-        scale=mapping(subresources.get("scale")),
+        schema=as_mapping(as_mapping(stored.get("schema")).get("openAPIV3Schema")),
+        columns=tuple(as_mapping(column) for column in stored.get("additionalPrinterColumns") or []),
+        scale=as_mapping(subresources.get("scale")),
         has_status="status" in subresources,
         file=found.file,
     )
@@ -104,7 +104,7 @@ def sample(facts: Facts, resource: CustomResource) -> Sample:
     ranked = sorted(
         of_kind,
         key=lambda found: (
-            not mapping(found.object.get("spec")),
+            not as_mapping(found.object.get("spec")),
             _REFUSED.search(found.file) is not None,
             _rank(found.file, _SAMPLES)[:2],
             not found.name,
@@ -220,27 +220,27 @@ def _completed(obj: Object, resource: CustomResource) -> Object:
 def _filled(value: Any, schema: Mapping[str, Any]) -> Any:
     if not isinstance(value, dict):
         return value
-    properties = mapping(schema.get("properties"))
+    properties = as_mapping(schema.get("properties"))
     lacking = {
-        name: minimal_value(mapping(properties.get(name)), name)
+        name: minimal_value(as_mapping(properties.get(name)), name)
         for name in schema.get("required") or []
-        if name not in value and "default" not in mapping(properties.get(name))
+        if name not in value and "default" not in as_mapping(properties.get(name))
     }
-    return {name: _filled(inner, mapping(properties.get(name))) for name, inner in value.items()} | lacking
+    return {name: _filled(inner, as_mapping(properties.get(name))) for name, inner in value.items()} | lacking
 
 
 def _minimal(resource: CustomResource) -> Object:
-    properties = mapping(resource.schema.get("properties"))
+    properties = as_mapping(resource.schema.get("properties"))
     required = {*(resource.schema.get("required") or []), *(["spec"] if "spec" in properties else [])}
     content = {
-        name: minimal_value(mapping(schema), name)
+        name: minimal_value(as_mapping(schema), name)
         for name, schema in properties.items()
         if name in required and name not in ("apiVersion", "kind", "metadata", "status")
     }
-    of_spec = mapping(_property(resource.schema, "spec").get("properties"))
+    of_spec = as_mapping(_property(resource.schema, "spec").get("properties"))
     for name in _COUNTS:
-        if isinstance(content.get("spec"), dict) and mapping(of_spec.get(name)).get("type") == "integer":
-            content["spec"].setdefault(name, minimal_value(mapping(of_spec[name]), name))
+        if isinstance(content.get("spec"), dict) and as_mapping(of_spec.get(name)).get("type") == "integer":
+            content["spec"].setdefault(name, minimal_value(as_mapping(of_spec[name]), name))
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
     return {**head, "metadata": {"name": resource.kind.lower()}, **content}
 
@@ -287,14 +287,14 @@ def minimal_value(schema: Mapping[str, Any], name: str = "") -> Any:
         return 1
     for key in ("allOf", "oneOf", "anyOf"):
         for part in schema.get(key) or []:
-            schema = {**mapping(part), **schema}
+            schema = {**as_mapping(part), **schema}
     is_open = "properties" in schema or schema.get("x-kubernetes-preserve-unknown-fields")
     kind = schema.get("type", "object" if is_open else "")
     if kind == "object":
-        properties = mapping(schema.get("properties"))
-        return {each: minimal_value(mapping(properties.get(each)), each) for each in schema.get("required") or []}
+        properties = as_mapping(schema.get("properties"))
+        return {each: minimal_value(as_mapping(properties.get(each)), each) for each in schema.get("required") or []}
     if kind == "array":
-        items = mapping(schema.get("items"))
+        items = as_mapping(schema.get("items"))
         return [minimal_value(items, name.removesuffix("s")) for _ in range(int(schema.get("minItems", 0)))]
     if kind in ("integer", "number"):
         least = schema.get("minimum", min(1, schema.get("maximum", 1)))
@@ -338,21 +338,16 @@ def _text(schema: Mapping[str, Any], name: str) -> str:
 
 def has_pattern(schema: Mapping[str, Any]) -> bool:
     """Return whether a required text of a schema has a pattern."""
-    properties = mapping(schema.get("properties"))
-    needed = [mapping(properties.get(name)) for name in schema.get("required") or []]
-    inner = [*needed, *([mapping(schema["items"])] if "items" in schema else [])]
+    properties = as_mapping(schema.get("properties"))
+    needed = [as_mapping(properties.get(name)) for name in schema.get("required") or []]
+    inner = [*needed, *([as_mapping(schema["items"])] if "items" in schema else [])]
     return bool(schema.get("pattern")) or any(has_pattern(one) for one in inner)
 
 
 def _property(schema: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    return mapping(mapping(schema.get("properties")).get(name))
+    return as_mapping(as_mapping(schema.get("properties")).get(name))
 
 
 def _rank(file: str, preferred: tuple[str, ...]) -> tuple[int, int, str]:
     first = next((i for i, folder in enumerate(preferred) if file.startswith(folder)), len(preferred))
     return first, file.count("/"), file
-
-
-def mapping(value: Any) -> Mapping[str, Any]:
-    """Return a value that is a mapping; an empty one for any other."""
-    return value if isinstance(value, dict) else {}

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ..operator.manifests import Object
-from .custom_resources import CustomResource, mapping
+from ..operator.manifests import Object, as_mapping
+from .custom_resources import CustomResource
 
 _DONE = (
     *("Complete", "Completed", "Succeeded", "Done", "Finished"),
@@ -74,7 +74,7 @@ def milestones(
     if condition is not None:
         return [_condition_milestone(workload, *condition)]
     for field in _DECLARED_PHASES:
-        schema = mapping(resource.status.get(field))
+        schema = as_mapping(resource.status.get(field))
         if schema.get("type") == "string" and (schema.get("enum") or field in _PHASES):
             values = _phases(schema.get("enum") or [], source)
             # As it is spelt there: enums of Java and Rust are often in capitals.
@@ -97,7 +97,7 @@ def milestones(
                     )
                 ]
     for field in (value.lower() for value in _DONE if not (runs_jobs and value in _PASSING)):
-        if mapping(resource.status.get(field)).get("type") == "boolean":
+        if as_mapping(resource.status.get(field)).get("type") == "boolean":
             return [
                 Milestone(
                     name=field,
@@ -163,7 +163,7 @@ def _with_status(resource: CustomResource, source: str) -> CustomResource:
     for column in resource.columns:
         if found := _IN_STATUS.match(str(column.get("jsonPath", ""))):
             fields.setdefault(found[1], {"type": str(column.get("type", ""))})
-    properties = {**mapping(resource.schema.get("properties")), "status": {"properties": fields}}
+    properties = {**as_mapping(resource.schema.get("properties")), "status": {"properties": fields}}
     return msgspec.structs.replace(resource, schema={**resource.schema, "properties": properties})
 
 
