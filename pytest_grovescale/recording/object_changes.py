@@ -78,27 +78,31 @@ _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 class Facts(msgspec.Struct, frozen=True, gc=False):
     """What the recording keeps of one version of an object, beside the fields that conditions need."""
 
-    difference: Difference | None
+    difference: Difference | None = None
     """None for a version without a known one before it."""
-    numbers: dict[str, str | int]
+    numbers: dict[str, str | int] = {}
     """Changed ones of: whole numbers and phases of spec and status, lengths of lists of spec, status of conditions."""
-    written: list[str]
+    written: list[str] = []
     """Declared fields of a status that no object had before; see `Comparer.look_for`."""
-    coarse: dict[str, int]
+    coarse: dict[str, int] = {}
     """Path of a new time that is rounded to a minute, an hour or a day → that length, s."""
-    needs: list[str]
+    needs: list[str] = []
     """Of a first version, what it names and needs; see `object_references`."""
-    dropped: list[str]
+    dropped: list[str] = []
     """Of a later version, what its spec may have named before, and does not any more; see `object_references`."""
-    selects: str
+    selects: str = ""
     """Of a first version, a checksum of what it selects its pods by; empty without."""
-    selector: dict[str, str]
+    selector: dict[str, str] = {}
     """Of a first version, the labels that it wants of pods."""
-    labels: dict[str, str]
+    labels: dict[str, str] = {}
     """Of a pod, those that none of its namespace had before."""
-    exposed: list[str]
+    exposed: list[str] = []
     """Changed fields of annotations, status and data, and variables of containers, that hold what looks like a
     credential."""
+
+
+NO_FACTS = Facts()
+"""Of a version that is not compared."""
 
 
 class Known(msgspec.Struct, gc=False):

@@ -174,7 +174,7 @@ class Session:
             case protocol.OpenWatches():
                 await self.watches.ensure(command.specs, command.timeout)
             case protocol.BeginPhase():
-                if self.leftovers.begins():
+                if not self.leftovers.begun:
                     await self.captures.dump(OPERATOR, records.STACKS_FIRST, served_only=True)
                 await self.phases.begin(command)
                 self.kinds.begin()

@@ -18,7 +18,7 @@ from ..kube.watch import WatchEvent, bookmark, stream
 from .conditions import WatchSpec, is_builtin, merged
 from .declared_fields import declared
 from .object_cache import ObjectKey
-from .object_changes import Comparer, Facts
+from .object_changes import NO_FACTS, Comparer, Facts
 from .object_versions import Fields, Version, decode, kind_of
 from .record_writer import Ledger
 from .records import OBJECTS, Declared, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
@@ -327,7 +327,7 @@ class Watch:
         if before is not None and before.uid != seen.uid:
             before = None
         same_owner = before is not None and before.owner == seen.owner
-        facts = seen.facts
+        facts = seen.facts or NO_FACTS
         if change != "deleted":
             self._known[key] = seen
         else:
@@ -336,7 +336,7 @@ class Watch:
                 del self.gone[first]
             if self._comparer is not None:
                 self._comparer.forget(key)
-                facts = None
+                facts = NO_FACTS
         self._ledger.add(
             ObjectSeen(
                 at=self._sign,
@@ -354,16 +354,16 @@ class Watch:
                 owner_version="" if same_owner else seen.owner_version,
                 finalizers=None if before is not None and before.finalizers == seen.finalizers else seen.finalizers,
                 controlled=None if before is not None and before.controlled == seen.controlled else seen.controlled,
-                difference=facts.difference if facts is not None else None,
-                numbers=facts.numbers if facts is not None else {},
-                written=facts.written if facts is not None else [],
-                coarse=facts.coarse if facts is not None else {},
-                needs=facts.needs if facts is not None else [],
-                dropped=facts.dropped if facts is not None else [],
-                selects=facts.selects if facts is not None else "",
-                selector=facts.selector if facts is not None else {},
-                labels=facts.labels if facts is not None else {},
-                exposed=facts.exposed if facts is not None else [],
+                difference=facts.difference,
+                numbers=facts.numbers,
+                written=facts.written,
+                coarse=facts.coarse,
+                needs=facts.needs,
+                dropped=facts.dropped,
+                selects=facts.selects,
+                selector=facts.selector,
+                labels=facts.labels,
+                exposed=facts.exposed,
             )
         )
 

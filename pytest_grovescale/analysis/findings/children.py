@@ -148,10 +148,10 @@ def _select_nothing(seen: Observed) -> Iterator[Finding]:
             groups[life.resource, seen.known[owner].resource, tuple(sorted(unmet))][life] = pods
     for (resource, of, missing), found in sorted(groups.items(), key=lambda group: group[0]):
         first = min(found, key=lambda life: life.begun)
-        had, several = labels[first.namespace], len(found)
+        had, selector, several = labels[first.namespace], _selector(first), len(found)
         # A part of the application that this workload has not may have no pod: its Service, too, has that label.
         unknown = [name for name in missing if name not in had]
-        wants = " and ".join(f"{name}={_selector(first)[name]}" for name in missing)
+        wants = " and ".join(f"{name}={selector[name]}" for name in missing)
         values = ", ".join(sorted(had.get(missing[0], _NONE))[:_SHOWN])
         yield Found(
             id=ID,

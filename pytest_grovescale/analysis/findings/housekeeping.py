@@ -302,14 +302,17 @@ def _connections(seen: Observed) -> Iterator[Finding]:
         and after.accepted is not None
         and before.pid == after.pid
     ]
-    busy = [one for one in made if one[2] >= _LEAST_CONNECTIONS]
-    others = [one for one in made if one[2] < _LEAST_CONNECTIONS and one[0].phase.seconds >= 1]
+    busy = [(span, opened, asked) for span, opened, asked in made if asked >= _LEAST_CONNECTIONS]
+    by_others = [
+        max(0, opened - asked) / span.phase.seconds
+        for span, opened, asked in made
+        if asked < _LEAST_CONNECTIONS and span.phase.seconds >= 1
+    ]
     if not busy or not all(_AS_MANY[0] * asked <= opened <= _AS_MANY[1] * asked for _, opened, asked in busy):
         return
     per_s = [opened / span.phase.seconds for span, opened, _ in busy]
-    by_others = [max(0, opened - asked) / span.phase.seconds for span, opened, asked in others]
-    if len(busy) + len(others) > 1 and max(by_others, default=0.0) <= _OTHERS * min(per_s):
-        opened, asked = sum(one[1] for one in busy), sum(one[2] for one in busy)
+    if len(busy) + len(by_others) > 1 and max(by_others, default=0.0) <= _OTHERS * min(per_s):
+        opened, asked = sum(number for _, number, _ in busy), sum(number for _, _, number in busy)
         yield Found(
             id=ID,
             severity="waste",

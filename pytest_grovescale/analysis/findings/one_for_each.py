@@ -44,7 +44,7 @@ _LEAST_LEFT = 0.1
 """What each reconcile leaves, at least."""
 _FITS_RECONCILES = 0.98
 
-_GOROUTINES, _THREADS = "goroutines", "threads"
+_GOROUTINES, _THREADS, _TASKS = "goroutines", "threads", "tasks"
 _SERIES = "go_goroutines"
 _OF_NODE = "nodejs_active_resources{type="
 """Timers, sockets and the like that keep Node.js running, by prom-client (process.getActiveResourcesInfo())."""
@@ -272,8 +272,8 @@ def tasks_left(seen: Observed) -> Iterator[Finding]:
     What a pool starts with its first key is as many as it has workers. Tasks are in no metric, and in no figure of the
     kernel: only the operator's own stacks show them, before the first phase and at the end.
     """
-    first, left = (_tasks(seen, source) for source in (STACKS_FIRST, STACKS_LEFT))
-    if first is None or left is None or not seen.settled:
+    first, left = (_functions(seen, source, _TASKS) for source in (STACKS_FIRST, STACKS_LEFT))
+    if not first or not left or not seen.settled:
         return
     restarted = max((until for _, until in seen.restarts), default=seen.begin)
     for (function, place), count in left.items():
@@ -295,16 +295,6 @@ def tasks_left(seen: Observed) -> Iterator[Finding]:
                     ),
                 )
                 break
-
-
-def _tasks(seen: Observed, source: str) -> Counter[tuple[str, str]] | None:
-    """Return how many tasks are in which function and place; None without a dump that has any."""
-    number: Counter[tuple[str, str]] = Counter()
-    for dump in (one for one in seen.contents.lines if one.source == source + OPERATOR):
-        for group in stack_groups(read_dump(dump.lines)):
-            if group.kind == "task":
-                number[group.function, group.place] += group.count
-    return number or None
 
 
 def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tuple[float, float] | None:
@@ -330,12 +320,17 @@ def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tu
 
 def _where(seen: Observed, counted: _Counted, line: _Line) -> tuple[int, str, str] | None:
     """Return how many of them are in one function, its name and its place; None without stacks of the operator."""
-    number: Counter[tuple[str, str]] = Counter()
-    for dump in (one for one in seen.contents.lines if one.source == STACKS_LEFT + OPERATOR):
-        for group in stack_groups(read_dump(dump.lines)):
-            if counted.what.startswith(group.kind):
-                number[group.function, group.place] += group.count
-    for (function, place), count in number.most_common(1):
+    for (function, place), count in _functions(seen, STACKS_LEFT, counted.what).most_common(1):
         if count >= _MOSTLY * line.each * line.objects:
             return count, function, place
     return None
+
+
+def _functions(seen: Observed, source: str, what: str) -> Counter[tuple[str, str]]:
+    """Return how many goroutines, threads or tasks are in which function and place, by the operator's stacks."""
+    number: Counter[tuple[str, str]] = Counter()
+    for dump in (one for one in seen.contents.lines if one.source == source + OPERATOR):
+        for group in stack_groups(read_dump(dump.lines)):
+            if what.startswith(group.kind):
+                number[group.function, group.place] += group.count
+    return number

@@ -262,23 +262,22 @@ def _set_back(seen: Observed) -> Iterator[Finding]:
                     for path, after in _reverted(seen, life, at, span.end):
                         fields[resource, path].append((life, after))
         for (resource, path), found in fields.items():
-            lives = [life for life, _ in found]
-            later = median(after for _, after in found) / 1e9
             if len(found) < (_OBJECTS if passed else 1):
                 continue
+            lives = [life for life, _ in found]
+            later = median(after for _, after in found) / 1e9
+            if passed:
+                then = "as it does for an autoscaler or a user"
+                about = About(aspect=Aspect.STATE, objects={life.key for life in lives}, field=path)
+            else:
+                then = "which then did not reach its milestones"
+                about = of_outcome(Aspect.STATE, [span.phase.name])
             yield Found(
                 id=ID,
                 severity="note" if passed else "defect",
-                about=About(aspect=Aspect.STATE, objects={life.key for life in lives}, field=path)
-                if passed
-                else of_outcome(Aspect.STATE, [span.phase.name]),
+                about=about,
                 text=f"the operator set {path} of {number_of(len(lives), resource)} back {later:.2g} s after the test"
-                f" had changed it in {span.phase.name}"
-                + (
-                    ", as it does for an autoscaler or a user"
-                    if passed
-                    else ", which then did not reach its milestones"
-                ),
+                f" had changed it in {span.phase.name}, {then}",
                 evidence=(shown(lives[0].object),),
             )
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ...analysis.metrics.counters import PROCESS_START
 from ...analysis.metrics.duplicates import verdicts
 from ...analysis.metrics.history import MetricsHistory, TargetHistory
 from ...analysis.metrics.selectors import selector
@@ -76,7 +77,6 @@ _ITEMS = rf"items|keys|objects|requests|{_RECONCILE}|work"
 
 _HEAP = r"heap_(?:used|usage|in_?use|alloc(?:ated)?)|used_heap|heap(?:_memory)?_used"
 
-_START = "process_start_time_seconds"
 _UPTIME = "uptime_seconds"
 
 _SAYINGS = (
@@ -148,13 +148,13 @@ _SAYINGS = (
         "python_gc_collections_total",
     ),
     _saying(r"threads?(?:_(?:count|number|current|running))?|threads_live", "g", "jvm_threads_live_threads"),
-    _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", _START),
+    _saying(rf"(?:process_)?{_UPTIME}(?:_total)?", "gc", PROCESS_START),
     _saying(
         r"open_(?:fds|files|(?:file_)?(?:descriptors|handles))|(?:fds|file_(?:descriptors|handles))_open",
         "g",
         "process_open_fds",
     ),
-    _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", _START),
+    _saying(r"(?:process_)?(?:start(?:ed)?|boot)(?:_time|_timestamp)*_seconds", "g", PROCESS_START),
 )
 """The first that holds counts."""
 
@@ -364,7 +364,7 @@ def _may_agree(
     chosen = selector(f"{known.name}{select}")
     here = math.fsum(samples.get(written(one), 0.0) for one in family.series)
     there = math.fsum(samples.get(written(one), 0.0) for one in known.series if chosen.fits(one))
-    if known.name == _START:
+    if known.name == PROCESS_START:
         if _UPTIME in family.name:
             if now_s is None:
                 return True

@@ -20,7 +20,6 @@ from ..check import Check, Outcome, at_most, not_negative, share
 from ..run import Run, named_phase, unfinished
 from .target import TargetCheck
 
-"""What can fail because the object has changed. A create's 409 says that the object exists already."""
 _CONFLICT = 409
 """JSON patches may have another code for it: see `ApiRow.overtaken`."""
 _SENT = Selector("rest_client_requests_total", (Matcher("method", "=~", "PUT|PATCH"),))

@@ -77,7 +77,7 @@ _PROTOCOLS = frozenset({"http", "ftp", "ldap", "amqp", "mqtt", "redis", "grpc", 
 """Words that an ``s`` makes another word."""
 _LONG_WORD = re.compile(r"[a-z]{7,}")
 _DOUBLED = re.compile(r"([a-z])\1")
-_LISTED = re.compile(r"[A-Za-z][\w.-]*(?:[,;|]\s?[A-Za-z][\w.-]*)+")
+_LISTED = re.compile(r"[A-Za-z][\w./-]*(?:[,;|]\s?[A-Za-z][\w./-]*)+")
 _MANY_LISTS = 2
 _MOST_COMPARED = 50
 _SEPARATORS = re.compile(r"(?<=[^\W\d])[-_ ](?=[^\W\d])")
@@ -86,12 +86,12 @@ _VERSION = re.compile(r"(?<=[a-z])[ v](?=\d)")
 
 def problems(family: Served, label: str, values: Mapping[str, Series]) -> Iterator[Problem]:
     """Yield a label with values that mean the same and are written differently."""
-    for says, value, fix in _variants(label, list(values)):
+    for says, value, fix in _variants(label, list(values), info=family.name.endswith("_info")):
         yield Problem(family=family.name, rule="label-variants", says=says, series=written(values[value]), fix=fix)
 
 
-def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield what is wrong with a label, a value that shows it, and the fix."""
+def _variants(label: str, values: Sequence[str], *, info: bool) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with a label, a value that shows it, and the fix. ``info``: they are facts, as one may be."""
     known: dict[str, str] = {}
     for value in values:
         other = known.setdefault(_VERSION.sub("", _SEPARATORS.sub("", value.rstrip(".!;,")).casefold()) or value, value)
@@ -112,7 +112,9 @@ def _variants(label: str, values: Sequence[str]) -> Iterator[tuple[str, str, str
     lists = [value for value in values if _LISTED.fullmatch(value)]
     parts = Counter(part.strip() for value in lists for part in re.split("[,;|]", value))
     again = any(number > 1 or part in known or part.count(".") > 1 for part, number in parts.items())
-    if len(lists) >= _MANY_LISTS and again:
+    # A single one is a list for certain where one of its names stands alone, too.
+    beside = not info and not parts.keys().isdisjoint({*values} - {*lists})
+    if (len(lists) >= _MANY_LISTS and again) or beside:
         says = f"a value of {label} is a list ({lists[0][:40]!r}): there is a series for each combination"
         yield says, lists[0], "give each a series, or a family of its own"
     quoted = [value for value in values if _QUOTED.fullmatch(value)]

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from ...analysis.metrics.counters import PROCESS_START
 from ...exposition.families import CLASSIC_NAME, Family, family_of, unescaped
 from ...exposition.reader import Format
 from ...exposition.refusals import FUTURE_S, OLD_S, wrong_time
@@ -37,7 +38,6 @@ _PARTS = ("_sum", "_count")
 
 _EXEMPLAR = re.compile(r"(?<=\S) # \{(?P<labels>[^\n]*)\} (?P<value>\S+)(?: (?P<timestamp>\S+))?$")
 _PAIR = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-_START = "process_start_time_seconds "
 _EXEMPLAR_CHARACTERS = 128
 """Of names and values together."""
 
@@ -219,7 +219,7 @@ def _bounds(samples: Sequence[_Line]) -> Iterator[Problem]:
 
 def _started_s(texts: Sequence[tuple[int, str]]) -> float | None:
     """Return when the process started, by its own series; None where it does not say so."""
-    values = (text.split()[1:2] for _, text in texts if text.startswith(_START))
+    values = (text.split()[1:2] for _, text in texts if text.startswith(f"{PROCESS_START} "))
     return next((number(value) for (value,) in values), None)
 
 

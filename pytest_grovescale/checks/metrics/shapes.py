@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from itertools import combinations
 
 _DAY = "(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?"
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*"
@@ -207,7 +206,7 @@ def shape_under(label: str, values: Collection[str], *, info: bool) -> tuple[str
 
     ``info``: whether they are facts of an info, which has any.
     """
-    kinds = (_times, _ports) if info else (_times, _ports, _peers, _owned, _hashes, _issues, _messages, _lists)
+    kinds = (_times, _ports) if info else (_times, _ports, _peers, _owned, _hashes, _issues, _messages)
     return next((found for of in kinds if (found := of(label, values)) is not None), None)
 
 
@@ -282,9 +281,7 @@ def _owned(label: str, values: Collection[str]) -> tuple[str, str] | None:
     return "a name with its owner", matches[0][0]
 
 
-_OF_HASHES = re.compile(
-    r"(?:.*_)?(?:hash|sha\d*|digest|checksum|etag|fingerprint|thumbprint|nonce|cursor)", re.IGNORECASE
-)
+_OF_HASHES = re.compile(r"(?:.*_)?(?:hash|sha\d*|digest|checksum|fingerprint|thumbprint)", re.IGNORECASE)
 _OF_TOKENS = re.compile(r"(?:.*_)?(?:etag|nonce|cursor)", re.IGNORECASE)
 _HASH = re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{5,}", re.IGNORECASE)
 _DIGIT = re.compile(r".*\d.*", re.DOTALL)
@@ -292,8 +289,8 @@ _DIGIT = re.compile(r".*\d.*", re.DOTALL)
 
 def _hashes(label: str, values: Collection[str]) -> tuple[str, str] | None:
     """Return that values under such a label are hashes, however short, and one of them; None where they are not."""
-    form = _DIGIT if _OF_TOKENS.fullmatch(label) else _HASH
-    hashes = [value for value in values if form.fullmatch(value)] if _OF_HASHES.fullmatch(label) else []
+    form = _DIGIT if _OF_TOKENS.fullmatch(label) else _HASH if _OF_HASHES.fullmatch(label) else None
+    hashes = [value for value in values if form.fullmatch(value)] if form is not None else []
     return ("a hash", hashes[0]) if len(hashes) > 1 else None
 
 
@@ -314,7 +311,6 @@ _OF_MESSAGES = re.compile(
 )
 _MESSAGE = re.compile(r"(?=[^ ]*[a-z])\S+(?: \S+)+", re.IGNORECASE)
 _MANY_MESSAGES = 5
-_FEW = 20
 _OF_WORDS = re.compile(r"\S+(?: \S+){3,}")
 
 
@@ -327,21 +323,6 @@ def _messages(label: str, values: Collection[str]) -> tuple[str, str] | None:
     if len(texts) >= _MANY_MESSAGES or (len(texts) > 1 and any(map(_OF_WORDS.fullmatch, texts))):
         return "a message", max(texts, key=len)
     return None
-
-
-_LIST = re.compile(r"[a-z][\w./-]*(?:, ?[a-z][\w./-]*)+", re.IGNORECASE)
-
-
-def _lists(label: str, values: Collection[str]) -> tuple[str, str] | None:
-    """Return that values are several names at once, and one of them: each combination is another one.
-
-    Where two are lists with a name in common, or one has a name in it that is a value of its own.
-    """
-    lists = [value for value in values if _LIST.fullmatch(value)]
-    names = [{*map(str.strip, value.split(","))} for value in lists]
-    alone = {*values} - {*lists}
-    common = any(one & alone for one in names) or any(one & other for one, other in combinations(names[:_FEW], 2))
-    return (f"several {label}s at once", lists[0]) if common else None
 
 
 _NAMED_IN_PATH = re.compile(r"(?<=/)(?!v\d)[a-z]{3,}s/([a-z0-9][\w.-]*)(?=/[a-z]{3,}s(?:/|$))")

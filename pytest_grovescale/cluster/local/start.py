@@ -154,10 +154,10 @@ async def _watch_processes(start: Start, plan: Mapping[str, ProcessSpec], progre
     crashed: set[str] = set()
     while True:
         for info in state.process_list(start.folder).values():
-            if info.name not in plan or not (info.restarts or not info.running):
+            if info.name not in plan or (info.running and not info.restarts):
                 continue
             # Ended and not yet started again, or the process after that.
-            if info.restarts != info.running or not _is_a_race(info):
+            if info.restarts != info.running or (info.name not in crashed and not _is_a_race(info)):
                 raise _start_failed(info)
             if info.name not in crashed:
                 crashed.add(info.name)

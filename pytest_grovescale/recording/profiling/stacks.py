@@ -167,12 +167,8 @@ class Leftovers:
     def __init__(self) -> None:
         self._first: dict[str, float] = {}
         self._last: dict[str, float] = {}
-        self._begun = False
-
-    def begins(self) -> bool:
-        """Return whether a phase that begins now is the first one."""
-        first, self._begun = not self._begun, True
-        return first
+        self.begun = False
+        """Whether the first phase has."""
 
     def feed(self, record: AnyRecord) -> None:
         """Process the next record of the journal."""
@@ -181,6 +177,8 @@ class Leftovers:
                 self._note("threads", threads)
             case Scraped(target=target, samples={"go_goroutines": number}) if target == OPERATOR:
                 self._note("go_goroutines", number)
+            case PhaseStarted():
+                self.begun = True
 
     def _note(self, what: str, number: float) -> None:
         self._first.setdefault(what, number)
