@@ -56,22 +56,30 @@ def main() -> int:
     options = parser.parse_args()
     chosen = options.only or [*MEASURES, *scale]
 
-    rows = [row for name, measure in MEASURES.items() if name in chosen for row in measure(options.quick)]
+    rows: list[Row] = []
+    for name, measure in MEASURES.items():
+        if name in chosen:
+            rows += _shown(measure(options.quick))
     files = [path for name, path in scale.items() if name in chosen]
     failed = False
     if files:
         more, failed = _pytest(files, quick=options.quick)
-        rows += more
-    for row in rows:
-        print(line(row))  # noqa: T201 - the bench's result
-        if row.how:
-            print(f"    {row.how}")  # noqa: T201
+        rows += _shown(more)
     here = machine()
     if not options.quick:
         text = f"{here.cores} × {here.cpu}, {here.memory_bytes / 2**30:.0f} GiB, Linux {here.kernel}"
         bench = Bench(schema_version=1, fingerprint=here.fingerprint, machine=text, rows=rows)
         write(bench, ROOT / "reports" / "bench.json")
     return int(failed or any(row.holds is False for row in rows))
+
+
+def _shown(rows: list[Row]) -> list[Row]:
+    """Print rows as soon as they are measured: of a bench that is stopped, they are what is left."""
+    for row in rows:
+        print(line(row), flush=True)  # noqa: T201 - the bench's result
+        if row.how:
+            print(f"    {row.how}", flush=True)  # noqa: T201
+    return rows
 
 
 def _pytest(files: list[Path], *, quick: bool) -> tuple[list[Row], bool]:

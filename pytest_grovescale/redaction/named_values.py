@@ -119,7 +119,7 @@ def _secrecy_of(name: str) -> str:
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h|d|%|[KMG]i?B?|B)?\Z")
 _NO_VALUE = re.compile(
-    r"(?:true|false|yes|no|null|nil|none|unset|empty|off|on|\*{3,}|x{3,12}|<[^<>\n]*>|\[redacted\]|redacted|\$\([\w.-]+\)|"
+    r"(?:true|false|yes|no|null|nil|none|unset|empty|off|on|(?:in)?valid|expired|missing|absent|present|unknown|\*{3,}|x{3,12}|<[^<>\n]*>|\[redacted\]|redacted|\$\([\w.-]+\)|"
     r"\$\{[\w.:-]+\}|\$[A-Z_][A-Z0-9_]*|\{\w*\}|\{\{[^{}]*\}\}|\[\]|)[.,;:]*\Z",
     re.IGNORECASE,
 )

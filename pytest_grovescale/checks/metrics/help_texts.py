@@ -37,7 +37,7 @@ _PLACEHOLDER = re.compile(
     r"|(?:help|description|(?:the |a |this )?metric)\.?",
     re.IGNORECASE,
 )
-_NAMED = r"(?: ?(?:[=:–(-]|is|for|means|stands for)? ?[^\W\d]{3,}| ?[=:] ?[^\W\d]{2,})"
+_NAMED = r"(?: ?(?:[=:–(-]|is|for|means|stands for)? ?(?:[^\W\d]{3,}|(?:ok|up|no|on)\b)| ?[=:] ?[^\W\d]{2,})"
 _NUMBERED_WORDS = re.compile(
     "|".join(
         rf"(?<![\w.]){one}{_NAMED}[^.]*(?<![\w.]){two}{_NAMED}[^.]*(?<![\w.]){three}{_NAMED}"

@@ -28,7 +28,7 @@ _DURATIONS = ("duration", "latency", "elapsed", "delay", "uptime")
 _EACH_TIME = re.compile(r"(?:\b(?:per|an?|each|every) |/)(?:s|sec(?:ond)?|min(?:ute)?|hour|day)\b", re.IGNORECASE)
 _SPLIT_BY = re.compile(r"_by_([a-z]+)(?=_total$|$)")
 _DERIVED = re.compile(
-    r"_per_(?:second|minute|hour|sec|min)$|_(?:qps|rps|tps)$|_(?:requests?|errors?|success|failures?)_rate$|_(?:avg|average|mean|median|p\d{2,3}|percentile)(?=_|$)"
+    r"_per_(?:second|minute|hour|sec|min)$|_(?:qps|rps|tps|iops)$|_(?:requests?|errors?|success|failures?)_rate$|_(?:avg|average|mean|median|p\d{2,3}|percentile)(?=_|$)"
 )
 """Words of a gauge that is computed from what a counter or a histogram says."""
 

@@ -74,6 +74,10 @@ _SHAPES = {
     "a document": re.compile(r"-----BEGIN .*|[{\[].*[:,].*[}\]]|&?\{.*\}|map\[.*\]", re.DOTALL),
     "a text of several lines": re.compile(r".*\n.*", re.DOTALL),
     "a text of more than 200 characters": re.compile(r".{200,}", re.DOTALL),
+    # https://www.rfc-editor.org/rfc/rfc3721, and the base specification of NVMe.
+    "a storage target's name": re.compile(
+        r"iqn\.\d{4}-\d\d\..+|nqn\.\d{4}-\d\d\..+|(?:eui|naa)\.[0-9a-f]{16,}", re.IGNORECASE
+    ),
     "an ARN": re.compile(r"arn:[\w-]+:\S+:\S+"),
     "a stack trace": re.compile(r".*\bgoroutine \d+ \[.*|.*\.(?:go|py|java|rs):\d+.*", re.DOTALL),
     "a user of Kubernetes": re.compile(r"system:(?:serviceaccount:[^:\s]+:[^:\s]+|node:\S+)"),
@@ -113,6 +117,7 @@ _TO_THE_SECOND = r"(?:\d+h)?\d+m\d?[1-46-9]s"
 
 _MANY_SHAPES = {
     "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}(?:\.{2,3}[0-9a-f]{7,})?")),
+    "a name with a hash": (3, re.compile(r"[a-z][a-z0-9.]*[-_](?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}")),
     "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
     "a coded text": (2, re.compile(r"eyJ[0-9A-Za-z_-]{8,}=*|(?=.*[a-z])(?=.*[A-Z])[0-9A-Za-z+/]{11,}={1,2}")),
     "a position in a log": (2, re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{6,8}")),

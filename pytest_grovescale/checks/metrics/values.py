@@ -142,7 +142,8 @@ _FRACTIONAL = re.compile(r"seconds|bytes|joules|celsius|ratio|cost|score|weight|
 """Parts of names of counters that need not be whole."""
 
 _COUNTED = re.compile(
-    r"(?<!s)s$|_(?:length|depth|size|count|in_?flight|pending|active|backlog|running|queued|waiting|used|free|usage)$"
+    r"(?<!s)s$|_(?:length|depth|size|count|in_?flight|pending|active|backlog|running|waiting|used|free|usage)$"
+    r"|_[a-z]{3,}(?<!e)ed$"
 )
 """The end of a gauge's name that counts things."""
 

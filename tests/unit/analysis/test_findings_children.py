@@ -340,6 +340,20 @@ def test_a_time_of_transition_without_one(moved: int) -> None:
     assert ids(sim) == ({"conditions"} if moved else set())
 
 
+@pytest.mark.parametrize(("kept", "later_ms", "wrong"), [(9, 300, False), (9, 1500, True), (1, 300, True)])
+def test_a_cache_that_lags_moves_few_times_of_transition(kept: int, later_ms: int, wrong: bool) -> None:
+    """Each of five objects has changes that keep the time, and then one that does not."""
+    sim = settled()
+    for number in range(5):
+        clique(sim, f"c-{number}", 200)
+        for step in range(kept):
+            written(sim, f"c-{number}", 600 + 20 * step, "content", paths=["status.ready"])
+        last = 600 + 20 * (kept - 1)
+        written(sim, f"c-{number}", last + later_ms, "time", paths=["status.conditions[].lastTransitionTime"], moved=1)
+    gone(sim)
+    assert ("conditions" in ids(sim)) is wrong
+
+
 @pytest.mark.parametrize(("moved", "wrong"), [(1, True), (0, False)])
 def test_a_time_of_transition_that_each_start_moves(moved: int, wrong: bool) -> None:
     sim = settled()
