@@ -35,10 +35,10 @@ _AVAILABLE = condition("Available")
 """True while enough pods are Ready, of whatever generation, as that of a Deployment."""
 
 
-def premature(seen: Observed) -> Iterator[Finding]:
-    """Yield what statuses said too soon."""
+def premature(seen: Observed, counting: Collection[tuple[str, str]]) -> Iterator[Finding]:
+    """Yield what statuses said too soon. ``counting``: (resource, path) of numbers that are those of all Ready pods."""
     yield from _ahead(seen)
-    yield from _more_than_were(seen)
+    yield from _more_than_were(seen, counting)
     yield from _observed_ahead(seen)
     yield from _rolling_on(seen)
 
@@ -83,29 +83,44 @@ def _first_made(seen: Observed, life: Life) -> ObjectSeen | None:
     return min(made, key=lambda event: int(event.resource_version or 0), default=None)
 
 
-def _more_than_were(seen: Observed) -> Iterator[Finding]:
+def _more_than_were(seen: Observed, counting: Collection[tuple[str, str]]) -> Iterator[Finding]:
     """Yield the kinds that counted more pods as Ready than had been, by the API server's own order of writes."""
     for resource in sorted(seen.status_written & set(seen.lives)):
-        found: list[str] = []
+        own_names = {path for kind, path in counting if kind == resource}
+        found: dict[str, list[str]] = defaultdict(list)
         for life in seen.lives[resource]:
-            became = [pod.ready for pod in seen.children.get(life.uid, ()) if pod.resource == "pods" and pod.ready]
-            if not became or any(event.initial for event in (life.events[0], *became)):
-                continue
-            versions = sorted(int(event.resource_version or 0) for event in became)
-            for event in life.events if versions[0] else ():
-                number = event.numbers.get(READY_PODS)
-                were = bisect_left(versions, int(event.resource_version or 0))
-                if isinstance(number, int) and number > were > 0:
-                    found.append(f"{life.name} said {number:,}, and {were:,} of its pods had been Ready")
-                    break
-        if len(found) >= _SHOWN:
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=of_field(seen, {resource}, READY_PODS),
-                text=f"{READY_PODS} of {len(found):,} {resource} counted pods that had not been Ready yet: {found[0]}",
-                evidence=tuple(found[1:_SHOWN]),
-            )
+            for path in {READY_PODS, *own_names}:
+                said = _counted_too_many(seen, life, path, of_below=path in own_names)
+                if said is not None:
+                    number, were = said
+                    found[path].append(f"{life.name} said {number:,}, and {were:,} of its pods had been Ready")
+        for path, texts in sorted(found.items()):
+            if len(texts) >= _SHOWN:
+                yield Found(
+                    id=ID,
+                    severity="defect",
+                    about=of_field(seen, {resource}, path),
+                    text=f"{path} of {len(texts):,} {resource} counted pods that had not been Ready yet: {texts[0]}",
+                    evidence=tuple(texts[1:_SHOWN]),
+                )
+
+
+def _counted_too_many(seen: Observed, life: Life, path: str, *, of_below: bool) -> tuple[int, int] | None:
+    """Return (said, were) of the first number of ready pods that is more than had been Ready; None where none is.
+
+    ``of_below``: whether it counts all pods below the object, not only those that it owns itself.
+    """
+    pods = seen.pods_below.get(life.uid, ()) if of_below else seen.children.get(life.uid, ())
+    became = [pod.ready for pod in pods if pod.resource == "pods" and pod.ready]
+    if not became or any(event.initial for event in (life.events[0], *became)):
+        return None
+    versions = sorted(int(event.resource_version or 0) for event in became)
+    for event in life.events if versions[0] else ():
+        number = event.numbers.get(path)
+        were = bisect_left(versions, int(event.resource_version or 0))
+        if isinstance(number, int) and number > were and (were or of_below):
+            return number, were
+    return None
 
 
 def _called_ready(life: Life) -> dict[str, ObjectSeen]:

@@ -17,7 +17,8 @@ of its spec is theirs, and it is neither that nor a number of its children. A co
 below an object that is called ready is Ready, or all are of one that is not, as many as a number of its spec. A status
 is ahead where it was written before the first pod below the object became Ready by the API server's own order of
 writes, so that no delay of a watch can matter, or, of three objects without pods, before the operator made anything for
-them; so was a number of ready pods that is more than had been Ready by then, of three objects. It is late where the
+them; so was a number of ready pods that is more than had been Ready by then, of three objects; under another name one that is
+theirs in an idle time. It is late where the
 median of five changes, each the next one after a child's, is over a second for a kind that the operator does not watch,
 and over three for others, on a machine that nothing else slowed down, by an operator that does not work through a
 queue. A new generation that a ready object observed before anything was written below it is a note, by the same order,
@@ -89,7 +90,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
                 found.setdefault((resource, field), (window, wrong))
             if window in seen.idle_windows:
                 idle.append((resource, window, statuses))
-    for resource, field, window, wrong in _right_once(idle):
+    counting = set(_counting(idle))
+    for resource, field, window, wrong in _right_once(idle, counting):
         found.setdefault((resource, field), (window, wrong))
     for (resource, field), (window, wrong) in found.items():
         # Numbers of the same pods are wrong together; how many there are says most.
@@ -116,7 +118,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         )
     changes = _status_changes(seen)
     yield from _unobserved(seen, {resource for resource, field in found if field == GENERATION[1]}, changes)
-    yield from premature(seen)
+    yield from premature(seen, counting)
     yield from _behind(seen, changes)
 
 
@@ -353,32 +355,43 @@ def _failing_children(seen: Observed, status: _Status, window: Window) -> Iterat
 
 
 def _right_once(
-    idle: Sequence[tuple[str, Window, Sequence[_Status]]],
+    idle: Sequence[tuple[str, Window, Sequence[_Status]]], counting: Collection[tuple[str, str]]
 ) -> Iterator[tuple[str, str, Window, list[_Wrong]]]:
     """Yield numbers of ready things that were those of all Ready pods at one time, and are not at another.
 
     Each with resource, path, the time at which it is wrong, and in words how. ``idle``: what rests, kind by kind.
     """
-    right: set[tuple[str, str]] = set()
     wrong: dict[tuple[str, str], tuple[Window, list[_Wrong]]] = {}
     for resource, window, statuses in idle:
-        by_path: dict[str, list[_Status]] = defaultdict(list)
-        for status in statuses:
-            for path in status.said.ready if status.settled else ():
-                by_path[path].append(status)
-        for path, those in by_path.items():
-            off = [one for one in those if one.said.ready[path] != one.ready]
-            if not off and len(those) >= _SHOWN and max(one.ready for one in those) >= _SHOWN:
-                right.add((resource, path))
-            elif off:
-                those_off = [
-                    _Wrong(one.life, f"{one.life.name} has {one.said.ready[path]}, and {one.ready} Ready pods")
-                    for one in off
-                ]
-                wrong.setdefault((resource, path), (window, those_off))
+        for path, those in _ready_numbers(statuses).items():
+            off = [
+                _Wrong(one.life, f"{one.life.name} has {one.said.ready[path]}, and {one.ready} Ready pods")
+                for one in those
+                if one.said.ready[path] != one.ready
+            ]
+            if off:
+                wrong.setdefault((resource, path), (window, off))
     for (resource, path), (window, texts) in wrong.items():
-        if (resource, path) in right:
+        if (resource, path) in counting:
             yield resource, path, window, texts
+
+
+def _counting(idle: Sequence[tuple[str, Window, Sequence[_Status]]]) -> Iterator[tuple[str, str]]:
+    """Yield (resource, path) of the numbers that are those of all Ready pods below an object, in one time at least."""
+    for resource, _, statuses in idle:
+        for path, those in _ready_numbers(statuses).items():
+            right = all(one.said.ready[path] == one.ready for one in those)
+            if right and len(those) >= _SHOWN and max(one.ready for one in those) >= _SHOWN:
+                yield resource, path
+
+
+def _ready_numbers(statuses: Sequence[_Status]) -> Mapping[str, Sequence[_Status]]:
+    """Return path → the statuses that say a number of ready things there, of objects whose pods did not change."""
+    by_path: dict[str, list[_Status]] = defaultdict(list)
+    for status in statuses:
+        for path in status.said.ready if status.settled else ():
+            by_path[path].append(status)
+    return by_path
 
 
 def _behind(seen: Observed, changes: Mapping[Life, Sequence[int]]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import msgspec
 
 from ...analysis.profiles.functions import wilson
 from ...errors import NotMeasuredError
-from ...exposition.families import NativeHistogram, text
+from ...exposition.families import FRAMEWORKS, NativeHistogram, text
 from ..check import Outcome, at_most, first, share
 from ..run import Run
 from .distributions import DURATION
@@ -200,7 +200,8 @@ def layout_of(family: Served, samples: Mapping[str, float]) -> Layout | None:
 
 def problems(families: Iterable[Served], samples: Mapping[str, float], native: Iterable[str] = ()) -> Iterator[Problem]:
     """Yield histograms whose buckets cannot be counted up, or of which one holds nearly all observations."""
-    exponential, families = set(native), list(families)
+    exponential = set(native)
+    families = [family for family in families if not family.name.startswith(FRAMEWORKS)]
     texts = {family.name: family.family.help for family in families}
     for layout in _layouts(families, samples, ()):
         for fault in layout.faults:

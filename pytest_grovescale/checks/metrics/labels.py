@@ -78,6 +78,8 @@ _MOST_WORDS = 10
 """Values of such a label; more are no longer few."""
 
 _OF_ROUTES = frozenset({"handler", "route", "endpoint"})
+_API_VERSION = re.compile(r"v\d+(?:(?:alpha|beta)\d+)?")
+"""As the Java Operator SDK calls the version of a kind's API."""
 _DIGITS = re.compile(r"\d+")
 _NUMBER_IN_PATH = re.compile(r"/[^/]*\d{2}|/\d")
 
@@ -329,6 +331,7 @@ def _of_label(
     numbers = _OF_SOMEONE.fullmatch(label) is not None and all(map(str.isdecimal, values))
     identifies = len(values) > 1 and (numbers or _IDENTIFIES.fullmatch(label) is not None)
     named = label.startswith(COPIED) or label.lower() in forbidden or identifies
+    named = named and not (label == "resource_version" and all(map(_API_VERSION.fullmatch, values)))
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     info = family.name.endswith("_info")
     several = not info and len(values) > 1

@@ -105,6 +105,20 @@ def test_reconciles_that_go_on_anyway_are_not_of_the_triggers(passes: int, anywa
     assert bool(ids(sim) & {"noop-work", "reconcile-amplification"}) is not anyway
 
 
+@pytest.mark.parametrize(("later_s", "wrong"), [(0.0, False), (0.6, True)])
+def test_what_a_process_compiles_after_its_start_is_no_work_while_idle(later_s: float, wrong: bool) -> None:
+    """The operator starts 15 s before the second of two idle times."""
+    sim = settled()
+    split = DEPLOYED + 6200
+    sim.add(rec.ProcessSeen(at=sim.at(50), process="operator", pid=10, started_ticks=1, ran_ns=2_510_000_000))
+    sim.request(split, user="harness", verb="patch", resource="configmaps", namespace="t", name="c")
+    end_s = 7.416  # as the phase's last reading has it
+    for ms, cpu_s in ((DEPLOYED + 1100, 4.0), (split - 100, 4.5), (split + 1100, end_s - later_s)):
+        sim.cpu("operator", ms, cpu_s)
+    assert [round(one.cpu_s or 0, 1) for one in analyse(sim.records()).idle] == [0.5, later_s]
+    assert ("idle-work" in ids(sim)) is wrong
+
+
 # ---- out of proportion
 
 

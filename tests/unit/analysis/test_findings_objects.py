@@ -1437,6 +1437,22 @@ def test_more_ready_pods_than_there_had_been(version: str, owners: str, wrong: b
     assert any("had not been Ready yet" in one.text for one in found(sim)) is wrong
 
 
+@pytest.mark.parametrize(
+    ("version", "name", "wrong"),
+    [("499", "readyBrokers", True), ("502", "readyBrokers", True), ("503", "readyBrokers", False), ("499", "x", False)],
+)
+def test_more_ready_things_than_there_had_been_ready_pods(version: str, name: str, wrong: bool) -> None:
+    """Under a name of the operator's own, which at rest is the number of Ready pods."""
+    sim = opened(Simulation())
+    three_ready_pods(sim, *"abc")
+    sim.phase("steady-state", 9100, 15_000, "passed")
+    for owner in "abc":
+        clique(sim, owner, 120, owner="", resource_version="1")
+        written(sim, owner, 700, "content")
+        shown(sim, owner, 715, numbers={f"status.{name}": 3}, resource_version=version)
+    assert any("had not been Ready yet" in one.text for one in found(sim)) is wrong
+
+
 @pytest.mark.parametrize(("version", "wrong"), [("499", True), ("501", False)])
 def test_a_status_that_is_ready_before_any_pod_is(version: str, wrong: bool) -> None:
     sim = opened(Simulation())

@@ -119,3 +119,10 @@ def test_the_bounds_of_opentelemetry_are_milliseconds() -> None:
     lines = "".join(f'x_dump_seconds_bucket{{le="{bound}"}} {5 * index}\n' for index, bound in enumerate(bounds))
     text = f"# HELP x_dump_seconds What it is.\n# TYPE x_dump_seconds histogram\n{lines}x_dump_seconds_sum 200000\n"
     assert rules(f"{text}x_dump_seconds_count 75\n") == ["buckets"]
+
+
+@pytest.mark.parametrize(("name", "wrong"), [("operator_sdk_timer", False), ("own_timer", True)])
+def test_a_framework_chooses_the_buckets_of_its_own_families(name: str, wrong: bool) -> None:
+    buckets = {str(bound): bound for bound in range(1, 70)} | {"+Inf": 70}
+    text = histogram(buckets, 2450.0).replace("x_seats", name).replace("Seats", "Seats that are taken")
+    assert (rules(text) == ["buckets"]) is wrong

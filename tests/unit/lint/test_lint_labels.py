@@ -451,6 +451,7 @@ OWNERS = ("acme", "stan", "openlab", "zoe", "bert", "kim", "lee", "mia", "noa", 
         ("worker", ("celery@etl-7f9c6d5b4-x2x9z",), "unbounded-values"),
         ("user_id", ("17", "4"), "unbounded-label"),
         ("connection_status", ("0", "2"), "label-variants"),
+        ("resource_version", ("v1", "48213"), "unbounded-label"),
     ],
 )
 def test_what_real_programs_had_as_labels(label: str, values: tuple[str, ...], rule: str) -> None:
@@ -467,6 +468,7 @@ def test_what_real_programs_had_as_labels(label: str, values: tuple[str, ...], r
         ("job_id", ("resync", "cleanup")),
         ("project_id", ("shop-4711",)),
         ("broker_id", ("1", "2", "3")),
+        ("resource_version", ("v1beta1", "v2")),
         ("message", ("get_range", "range")),
         ("exit_status", ("0", "1")),
         ("http_status", ("1", "2")),
