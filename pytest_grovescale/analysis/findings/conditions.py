@@ -49,8 +49,6 @@ _BY_LAG = 0.3
 how long it may not, ns."""
 _FOLLOWS_NS = 500_000_000
 """Time within which an operator takes in what it itself wrote of another object, ns."""
-_STARTS_NS = 10_000_000_000
-"""Time after a restart that a test asked for in which an operator looks at all of its objects, ns."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -82,7 +80,7 @@ def _flapping(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[
     life, values = max(found.items(), key=lambda one: len(one[1]))
     others = sorted(set(enough) - {path})
     moments = [at for returned in found.values() for at, _ in returned]
-    started = all(_start(seen, at) for at in moments)
+    started = all(seen.restart_of(at) for at in moments)
     yield Found(
         id=ID,
         severity="defect",
@@ -130,7 +128,7 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
                 # What made it leave the value came before that; or it is that of an object elsewhere that it follows.
                 # What has ended is not taken up again for what had come before.
                 ended = ENDED.match(str(now[path]))
-                since = had[path][now[path]] if ended else max(taken, _start(seen, left[path][value])) - QUIET_NS
+                since = had[path][now[path]] if ended else max(taken, seen.restart_of(left[path][value])) - QUIET_NS
                 if not any(since <= at <= event.at for at in reasons) and not _follows(seen, life, event.at):
                     back[path].append((event.at, str(value)))
             if path in now:
@@ -138,14 +136,6 @@ def _returned(seen: Observed, life: Life) -> dict[str, list[tuple[int, str]]]:
             had[path][value] = event.at
             now[path] = value
     return back
-
-
-def _start(seen: Observed, at: int) -> int:
-    """Return when the operator was restarted, where a moment is of its start; 0 otherwise.
-
-    A new process looks at all of its objects: what came long before is no reason for what it makes of them.
-    """
-    return next((begin for begin, done in seen.restarts if begin <= at <= done + _STARTS_NS), 0)
 
 
 def _reasons(seen: Observed, life: Life) -> list[int]:
@@ -293,7 +283,7 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
     if len(moved) >= _OBJECTS and moved.total() >= _LEAST:
         those = [life for life in lives if life.name in moved]
         name, times = moved.most_common(1)[0]
-        restarted = all(_start(seen, at) for _, at in moves)
+        restarted = all(seen.restart_of(at) for _, at in moves)
         yield Found(
             id=ID,
             severity="waste",

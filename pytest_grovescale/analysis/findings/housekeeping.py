@@ -216,7 +216,9 @@ def _watches(seen: Observed) -> Iterator[Finding]:
         sent = seen.within(window)
         opened = Counter(one.resource for one in sent if one.verb == "watch")
         listed = Counter(one.resource for one in sent if one.verb == "list")
-        both = {resource: number for resource in opened if (number := min(opened[resource], listed[resource])) > 1}
+        # Those that are still open at the end, as one for each object, have not ended.
+        ended = opened - seen.open_watches(window.end)
+        both = {resource: number for resource in ended if (number := min(opened[resource], listed[resource])) > 1}
         if sum(both.values()) >= _LEAST_BOTH:
             yield Found(
                 id=ID,

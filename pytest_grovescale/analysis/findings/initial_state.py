@@ -84,7 +84,13 @@ _LIVE = "go_memstats_next_gc_bytes"
 (https://tip.golang.org/doc/gc-guide#GOGC)"""
 _GOGC = "go_gc_gogc_percent"
 _RUNTIMES = ("go_", "python_", "jvm_", "nodejs_", "dotnet_", "process_runtime_", "system_runtime_")
-_COLLECTIONS = "go_gc_duration_seconds_count"
+_COLLECTIONS = (
+    ("go_gc_duration_seconds_count", ""),
+    ("nodejs_gc_duration_seconds_count", 'kind="major"'),
+    ("jvm_gc_pause_seconds_count", 'action="end of major GC"'),
+)
+"""Families, and labels of their series, that count collections of the whole heap: Go's own, prom-client's for Node.js,
+Micrometer's for a JVM."""
 _LEAST_HEAP = 4 << 20
 _HEAP_GROWTH = 2.0
 _SAME_HEAP = 0.98
@@ -377,8 +383,17 @@ def _frees_soon(target: TargetHistory, *, doubled: bool) -> bool:
     """
     if not any(series.startswith(_RUNTIMES) for series in target.series):
         return doubled
-    collections = target.grown(_COLLECTIONS, 0, len(target.moments) - 1)
-    return collections >= _SEVERAL_COLLECTIONS or any(series.startswith("python_info") for series in target.series)
+    several = _collections(target, 0, len(target.moments) - 1) >= _SEVERAL_COLLECTIONS
+    return several or any(series.startswith("python_info") for series in target.series)
+
+
+def _collections(target: TargetHistory, first: int, last: int) -> float:
+    """Return how often the whole heap was collected between two scrapes."""
+    return sum(
+        target.grown(series, first, last)
+        for series in target.series
+        if any(series.startswith(name) and label in series for name, label in _COLLECTIONS)
+    )
 
 
 def _of_process(seen: Observed) -> About:
@@ -422,8 +437,9 @@ def _heap(seen: Observed, target: TargetHistory, after: int) -> Iterator[Finding
     since = max(
         scrape for scrape in range(before, after + 1) if scrape == before or target.moments[scrape].at < deleted
     )
-    collected = (target.value(_COLLECTIONS, after) or 0) > (target.value(_COLLECTIONS, since) or 0)
-    if was is None or now is None or not collected or now - was < _LEAST_HEAP or now < _HEAP_GROWTH * was:
+    if was is None or now is None or not _collections(target, since, after):
+        return
+    if now - was < _LEAST_HEAP or now < _HEAP_GROWTH * was:
         return
     if now < _SAME_HEAP * max(filter(None, live)):
         return

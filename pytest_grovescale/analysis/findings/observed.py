@@ -42,6 +42,8 @@ LEAST_IDLE_S = 2.0
 AGAIN = 3
 """Times that an object was made, or looked at while nothing changed, from which on that goes on."""
 
+_STARTS_NS = 10_000_000_000
+"""Time after a restart that a test asked for in which an operator looks at all of its objects, ns."""
 _LEAST_WAIT_NS = 5_000_000_000
 """Time from which on the operator waits for a Lease of its own, ns."""
 
@@ -255,6 +257,13 @@ class Observed(ObservedLimits):
             for begin, done in itertools.pairwise(marks)
             if (begin.state, done.state) == ("begin", "end")
         ]
+
+    def restart_of(self, at: int) -> int:
+        """Return when the test restarted the operator, where a moment is of that start; 0 otherwise.
+
+        A new process looks at all of its objects: what came long before is no reason for what it makes of them.
+        """
+        return next((begin for begin, done in self.restarts if begin <= at <= done + _STARTS_NS), 0)
 
     @functools.cached_property
     def lease_waits(self) -> list[tuple[Sent, Sent]]:

@@ -25,6 +25,9 @@ _EACH_S, _OBJECTS, _OF_TIME = 0.05, 10, 0.5
 _JVM = "jvm_"
 _OF_CHILDREN, _OF_CHILDREN_NS = 0.2, 200_000_000
 """Share of the operator's CPU time, and time, ns, of processes that it starts, from which on they are worth a note."""
+_EACH_NS, _RECONCILES, _PHASES = 1_000_000, 50, 3
+"""The same where they are a small share, as of a JVM's: CPU time for each reconcile, ns, of so many, in so many
+phases."""
 
 _THREADS, _STARTED = 0.4, 50
 """Threads that were started for each reconcile, and in all, from which on a reconcile starts its own."""
@@ -74,7 +77,8 @@ def _in_children(seen: Observed) -> Iterator[Finding]:
         by_pid[read.pid].append(read)
     used = sum(of_one[-1].cpu_ns - of_one[0].cpu_ns for of_one in by_pid.values())
     reaped = sum(of_one[-1].reaped_ns - of_one[0].reaped_ns for of_one in by_pid.values())
-    if reaped >= max(_OF_CHILDREN_NS, _OF_CHILDREN * used):
+    each_starts_one = seen.reconciled >= _RECONCILES and reaped >= _EACH_NS * seen.reconciled and _ended_in_phases(seen)
+    if reaped >= (_OF_CHILDREN_NS if each_starts_one else max(_OF_CHILDREN_NS, _OF_CHILDREN * used)):
         each = f"; that is {reaped / seen.reconciled / 1e6:.2g} ms for each reconcile" if seen.reconciled else ""
         yield Found(
             id=ID,
@@ -84,6 +88,17 @@ def _in_children(seen: Observed) -> Iterator[Finding]:
             " processes that it starts and that end",
             evidence=(f"a shell, a command-line tool or an interpreter starts each time{each}",),
         )
+
+
+def _ended_in_phases(seen: Observed) -> bool:
+    """Return whether processes that it started ended in several phases, and not only while it started."""
+    edges = {read.edge: read for read in seen.contents.reads.get(OPERATOR, ()) if read.edge}
+    pairs = [(edges.get(f"start:{span.phase.name}"), edges.get(f"end:{span.phase.name}")) for span in seen.spans]
+    grown = sum(
+        start is not None and end is not None and start.pid == end.pid and end.reaped_ns > start.reaped_ns
+        for start, end in pairs
+    )
+    return grown >= _PHASES
 
 
 def _in_threads(seen: Observed) -> Iterator[Finding]:

@@ -104,7 +104,10 @@ def findings(seen: Observed) -> Iterator[Finding]:
         aspect = Aspect.PROCESS if code in _RIGHTS else Aspect.ACTION if code in _WRONG else Aspect.AMOUNT
         those = [one for one in left if one.code == code and one.what in kinds]
         own = sum(_is_there(seen, one) for one in those) > len(those) / 2
-        why = ": they are its own, which each reconcile tries to make before it looks" if own else ""
+        started = all(seen.restart_of(one.received) for one in those)
+        tries = "it" if started else "each reconcile"
+        looks = "when it starts, before it has read them" if started else "before it looks"
+        why = f": they are its own, which {tries} tries to make {looks}" if own else ""
         yield Found(
             id=ID,
             severity="defect" if code in _WRONG else "note" if code in _OVERLOADED else "waste",

@@ -16,14 +16,14 @@ names; a number of ready or available things with another name only where all po
 of its spec is theirs, and it is neither that nor a number of its children. A condition or phase counts where no pod
 below an object that is called ready is Ready, or all are of one that is not, as many as a number of its spec. A status
 is ahead where it was written before the first pod below the object became Ready by the API server's own order of
-writes, so that no delay of a watch can matter, or, of three objects without pods, before the operator made anything for
-them; so was a number of ready pods that is more than had been Ready by then, of three objects; under another name one that is
-theirs in an idle time. It is late where the
-median of five changes, each the next one after a child's, is over a second for a kind that the operator does not watch,
-and over three for others, on a machine that nothing else slowed down, by an operator that does not work through a
-queue. A new generation that a ready object observed before anything was written below it is a note, by the same order,
-three times; so is a condition, but Available, that came True after the first pods were Ready, and stays so until a
-second and a half after a new generation was observed while all pods of the one before go.
+writes, so that no delay of a watch can matter, or, of three objects without pods, before the operator made anything
+for them; so was a number of ready pods that is more than had been Ready by then, of three objects; under another name
+one that is theirs in an idle time. It is late where the median of five changes, each the next one after a child's, is
+over a second for a kind that the operator does not watch, and over three for others, on a machine that nothing else
+slowed down, by an operator that does not work through a queue. A new generation that a ready object observed before
+anything was written below it is a note, by the same order, three times; so is a condition, but Available, that came
+True after the first pods were Ready, and stays so until a second and a half after a new generation was observed while
+all pods of the one before go.
 """
 
 from __future__ import annotations
