@@ -65,6 +65,10 @@ _SHORT = re.compile(r"(?<![^_])(?:latency|request|response|rpc|http|grpc|query|l
 """Names of what takes milliseconds to minutes."""
 _LONGEST_S = 5_000.0
 
+_NO_TIME_S = 1e8
+_MAY_BE_YEARS = re.compile(r"(?:^|_)(?:age|life\w*|valid\w*|expir\w*|remaining|ttl|left)(?=_|$)")
+"""Three years: a bound that no duration in seconds has, but those of what is kept for years."""
+
 _COUNTS_DOWN = re.compile(r"(?:^|_)(?:expir\w*?|remaining|ttl|left)(?=_|$)")
 """Parts of the names of what is well while it is above all bounds: the buckets are for the time when it runs out."""
 
@@ -229,6 +233,9 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             yield Problem(
                 family=layout.family, rule="buckets", says=says, fix="observe seconds, with bounds in seconds"
             )
+        elif _are_too_long(layout):
+            says = f"its bounds go up to {layout.bounds[-2] / 31_557_600:,.3g} years: they are in microseconds or less"
+            yield Problem(family=layout.family, rule="buckets", says=says, fix="observe seconds, with such bounds")
         if (noisy := next((one for one in layout.bounds if len(repr(one)) > _NOISE), None)) is not None:
             says = f"its bound {noisy!r} is a number that was computed and not rounded: no query will name it"
             yield Problem(family=layout.family, rule="buckets", says=says, fix="round its bounds", hint=True)
@@ -237,6 +244,12 @@ def problems(families: Iterable[Served], samples: Mapping[str, float], native: I
             yield Problem(family=layout.family, rule="buckets", says=says, fix="give it bounds above 0")
         if layout.share_low > (ABOVE_MAX if math.isinf(layout.bounds[layout.fullest]) else SHARE_MAX):
             yield Problem(family=layout.family, rule="buckets", says=in_words(layout), fix=fix(layout))
+
+
+def _are_too_long(layout: Layout) -> bool:
+    """Return whether the bounds of a histogram in seconds go up to years, as those in smaller units do."""
+    in_seconds = unit_in(layout.family) == ("seconds", "seconds") and not _MAY_BE_YEARS.search(layout.family)
+    return in_seconds and len(layout.bounds) > 2 and layout.bounds[-2] >= _NO_TIME_S
 
 
 def _fractions(layout: Layout) -> list[float]:

@@ -219,6 +219,8 @@ def summary(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
         total = _single(sums.get(labels), samples)
         if count == 0 and total:
             yield f"its sum is {total:g} without an observation", example, fix
+        if total is not None and math.isinf(total):
+            yield f"its sum is {total:g}", example, "observe finite values only"
         if total is not None and math.isfinite(total) and total < 0 and unit_in(family.name) is not None:
             yield f"its sum is {total:g}, and no duration or size is below zero", example, fix
         if count and total is not None and (mean := _too_long(family, total / count)):

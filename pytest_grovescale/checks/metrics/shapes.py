@@ -119,9 +119,13 @@ _MANY_SHAPES = {
     "a hash": (2, re.compile(r"(?=.*\d)(?=.*[a-f])[0-9a-f]{7,}(?:\.{2,3}[0-9a-f]{7,})?")),
     "a name with a hash": (3, re.compile(r"[a-z][a-z0-9.]*[-_](?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}")),
     "a random name": (3, re.compile(r"(?=\D*\d)(?=.*[a-z].*[a-z])(?=.*\d\D+\d|.*[a-z]\d+[a-z])[a-z0-9]{8,20}")),
+    "a cloud's identifier": (2, re.compile(r"(?=.*\d)(?=.*[A-Z].*[A-Z])[A-Z0-9]{14,}")),
     "a coded text": (2, re.compile(r"eyJ[0-9A-Za-z_-]{8,}=*|(?=.*[a-z])(?=.*[A-Z])[0-9A-Za-z+/]{11,}={1,2}")),
     "a position in a log": (2, re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{6,8}")),
-    "a number of an issue": (2, re.compile(r"\S*#\d+|(?:.*[^A-Z])?(?!ISO)[A-Z]{2,}-\d{4,}(?:\D.*)?", re.DOTALL)),
+    "a number of an issue": (
+        2,
+        re.compile(r"\S*#\d+|(?:.*[^A-Z])?(?!ISO|RSA|DSA|RFC|SHA|DH)[A-Z]{2,}-\d{4,}(?:\D.*)?", re.DOTALL),
+    ),
     "a time of day": (5, re.compile(r"\d\d:\d\d")),
     "a server's address": (3, _SERVER),
     "a place": (2, re.compile(r"-?\d{1,3}\.\d+, ?-?\d{1,3}\.\d+")),
@@ -245,8 +249,9 @@ _OF_HOSTS = re.compile(
     r"(?:.*_)?(?:(?:v|virtual_?)?host(?:_?names?)?|domain(?:_name)?|fqdn|dns_?name|record|sni|server_?name|site)",
     re.IGNORECASE,
 )
-_MANY_HOSTS = 8
-"""Servers that a program was given are fewer."""
+_OF_CERTIFICATES = re.compile(r"(?:.*_)?(?:common_?name|cn|sans?|subject_alt(?:ernative)?_?names?)", re.IGNORECASE)
+_MANY_HOSTS, _SOME_HOSTS = 8, 3
+"""Servers that a program was given are fewer; each certificate has a name of its own."""
 _CARD = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}", re.IGNORECASE)
 _MANY_CARDS = 4
 """A machine's own are fewer, or facts of an info."""
@@ -254,8 +259,10 @@ _MANY_CARDS = 4
 
 def _peers(label: str, values: Collection[str]) -> tuple[str, str] | None:
     """Return that many values are hosts or network cards of others, and one of them; None where they are not."""
-    hosts = [value for value in values if _HOST.fullmatch(value)] if _OF_HOSTS.fullmatch(label) else []
-    if len(hosts) >= _MANY_HOSTS and 2 * len(hosts) >= len(values):
+    certified = _OF_CERTIFICATES.fullmatch(label) is not None
+    of_hosts = certified or _OF_HOSTS.fullmatch(label)
+    hosts = [value for value in values if _HOST.fullmatch(value)] if of_hosts else []
+    if len(hosts) >= (_SOME_HOSTS if certified else _MANY_HOSTS) and 2 * len(hosts) >= len(values):
         return "a host's name", hosts[0]
     cards = [value for value in values if _CARD.fullmatch(value)]
     return ("a network card's address", cards[0]) if len(cards) >= _MANY_CARDS else None

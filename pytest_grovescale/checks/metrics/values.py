@@ -15,7 +15,7 @@ from ...exposition.families import Series
 from . import distributions
 from .distributions import DURATION, LONGEST_S, LabelSet
 from .families import Problem, Rule, Served, written
-from .help_texts import COUNTS
+from .help_texts import COUNTS, says_a_time
 from .units import unit_in
 
 _WHEN = re.compile(r"_(?:timestamp|at|time|date|epoch|unix|unixtime|since)$")
@@ -150,7 +150,7 @@ _COUNTED = re.compile(
 _LIMITS = re.compile(r"limit|max|quota|index|status|exit_code")
 """Parts of names of gauges that have −1 for none."""
 
-_SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|rate|score")
+_SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|rate|score|left|remain|until|expir")
 """Parts of names of gauges that may be below zero."""
 
 _SECONDS = re.compile(r"_seconds(?:_total)?$")
@@ -278,6 +278,8 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         elif DURATION.search(name) and not (0 <= value <= LONGEST_S or (value >= FIRST_S and _PAST.search(name))):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
+        elif value < 0 and name.endswith("_seconds") and says_a_time(family.family.help) and not _SIGNED.search(name):
+            yield f"a time that something took is {value:.4g} s", example, "measure it with a monotonic clock"
         elif value < 0 and _OF_THE_PAST.search(name):
             says = f"{value:.4g} s ago has not come yet"
             yield says, example, "take both times from one clock, and 0 where the difference is negative"

@@ -433,6 +433,7 @@ def test_what_a_program_prints_of_its_objects(label: str, values: tuple[str, ...
         ("phase", ("1st", "2nd")),
         ("level", ("0", "1", "2")),
         ("escaped", ('\\"a\\"', "b")),
+        ("key_type", ("RSA-2048", "RSA-4096", "ECDSA-256")),
     ],
 )
 def test_what_someone_chose_is_a_list(label: str, values: tuple[str, ...]) -> None:

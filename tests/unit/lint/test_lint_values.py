@@ -247,3 +247,15 @@ def test_a_status_that_was_left_behind(help: str, wrong: bool) -> None:
     values = {("a", "active"): 1, ("a", "failed"): 1, ("b", "active"): 0, ("b", "failed"): 0}
     series = "".join(f'x_vip_status{{node="{node}",status="{one}"}} {value}\n' for (node, one), value in values.items())
     assert found(f"# HELP x_vip_status {help}\n# TYPE x_vip_status gauge\n{series}") == ["value"] * wrong
+
+
+@pytest.mark.parametrize(
+    ("help", "name", "wrong"),
+    [
+        ("Time that the last signing took.", "x_signing_seconds", True),
+        ("Time that is left until it expires.", "x_left_seconds", False),
+        ("When it expires, from now on.", "x_expiry_seconds", False),
+    ],
+)
+def test_nothing_takes_less_than_no_time(help: str, name: str, wrong: bool) -> None:
+    assert (found(f"# HELP {name} {help}\n# TYPE {name} gauge\n{name} -0.5\n") == ["value"]) is wrong
