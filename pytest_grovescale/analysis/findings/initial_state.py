@@ -78,6 +78,9 @@ _LEAST_RECONCILES, _PHASES = 15, 3
 _RSS_OF_EACH = 20 << 10
 """Growth of RSS with each reconcile, bytes, in each of so many phases with so many reconciles."""
 _SEVERAL_COLLECTIONS = 3
+_LAZY = ("jvm_", "nodejs_")
+_LEAST_LAZY = 32 << 20
+"""Growth of a runtime that gives memory back late and takes new memory before it collects, bytes."""
 
 _LIVE = "go_memstats_next_gc_bytes"
 """The heap's size at which the next collection begins: what the last one found in use, and GOGC percent more.
@@ -362,6 +365,8 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
     total = sum(added for _, _, added in grown)
     filled = reads.get(f"end:{seen.spans[0].phase.name}")
     if not _frees_soon(target, doubled=filled is not None and total >= filled.rss_bytes):
+        return
+    if total < _LEAST_LAZY and any(series.startswith(_LAZY) for series in target.series):
         return
     if not calm or len(each) < _PHASES or total < _LEAST_RSS or min(each) < max(_RSS_OF_EACH, median(each) / 2):
         return
