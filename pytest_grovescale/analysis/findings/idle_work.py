@@ -60,10 +60,11 @@ _LATEST = 40
 _SEVERAL = 3
 """Timers of one object from which on they are not two that it was meant to have."""
 _SAME_PERIOD = 0.1
-_NEWS = 0.8
-"""Share of writes that changed their objects, from which on they are news."""
 _GROWING = 3
 """Objects that have more timers than before, from which on each change starts one."""
+
+_PERIODS = 4
+"""Periods of an idle window from which on it shows what comes regularly."""
 
 _DAY_S = 86_400
 _MANY = 1000
@@ -88,7 +89,7 @@ def _requests(seen: Observed) -> Iterator[Finding]:
         halves = Counter(window.half(one.received) for one in sent)
         goes_on = halves[1] >= 1 and halves[0] >= 1 and _SUBSIDES * halves[1] >= halves[0]
         rate = len(sent) / window.seconds
-        if _catches_up(seen, window, sent):
+        if seen.catches_up(window.start, window.end):
             continue
         if goes_on and len(sent) >= _LEAST and rate >= _RATE and (not best or rate > best[0]):
             best = rate, window, sent
@@ -167,27 +168,25 @@ def _alike(period: float, other: float) -> bool:
 def _regular(windows: Sequence[IdleWindow]) -> dict[str, float]:
     """Return request → its period, s, of requests for objects that come regularly; by the longest window that shows it.
 
-    Of a burst of requests that differ, each has the same period.
+    Of a burst of requests that differ, each has the same period. What another window with objects would have shown, and
+    did not, is work that was left, one after the other.
     """
-    rows: dict[str, IdleRow] = {}
+    regular: dict[str, float] = {}
     for window in windows:
         for row in window.rows:
-            if row.kind == "object" and row.period_s is not None:
-                rows.setdefault(row.what, row)
-    return {what: row.period_s for what, row in rows.items() if row.period_s is not None}
+            if row.kind == "object" and row.period_s is not None and not _stops(row, row.period_s, windows):
+                regular.setdefault(row.what, row.period_s)
+    return regular
 
 
-def _catches_up(seen: Observed, window: Window, sent: Sequence[Sent]) -> bool:
-    """Return whether all requests were news, one for each object: what is left of earlier work, as under a limit."""
-    if not sent or len({(one.resource, one.object) for one in sent}) < len(sent):
-        return False
-    lives = [
-        next((life for life in seen.of_name.get((one.resource, one.object), ()) if life.exists(one.received)), None)
-        for one in sent
-        if one.verb in WRITES
-    ]
-    changed = [life for life in lives if life is not None and life.changed_in(window.start, window.end)]
-    return len(lives) == len(sent) and len(changed) >= _NEWS * len(sent)
+def _stops(of: IdleRow, period_s: float, windows: Sequence[IdleWindow]) -> bool:
+    """Return whether there is an idle window, with objects, of several periods in which such a request never came."""
+    return any(
+        window.objects
+        and window.requests_window_s >= _PERIODS * period_s
+        and of.what not in {row.what for row in window.rows}
+        for window in windows
+    )
 
 
 def _periodic(seen: Observed, regular: dict[str, float]) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 
 from ...exposition.families import parse
-from ...recording.records import RESTART, SETTLED
+from ...recording.records import RESTART, SETTLED, WRITES
 from ..api_requests import triggers_of
 from ..metrics.history import TargetHistory
 from ..reconcile_counters import Counted, counted_by, failures_of
@@ -20,7 +20,7 @@ from ..result import OPERATOR
 from ..run_metrics import WINDOW
 from .evidence import Life, ObjectId, Sent, Span, Window
 from .observed_limits import ObservedLimits
-from .observed_requests import WORKLOAD
+from .observed_requests import WORKLOAD, is_for_objects
 
 QUIET_NS = 1_000_000_000
 """Time after the last change by anyone else within which the operator's work may still follow from it, ns."""
@@ -46,6 +46,14 @@ _STARTS_NS = 10_000_000_000
 """Time after a restart that a test asked for in which an operator looks at all of its objects, ns."""
 _LEAST_WAIT_NS = 5_000_000_000
 """Time from which on the operator waits for a Lease of its own, ns."""
+
+_QUEUES = ("workqueue_depth", "operator_sdk_reconciliations_queue_size")
+"""Names of gauges, or their beginnings, of how many keys wait: client-go's, and the Java Operator SDK's, which end in
+the name of a controller."""
+_NEWS = 0.8
+"""Share of writes that changed their objects, from which on they are news."""
+_ONE_BY_ONE = 5
+"""Requests from which on they show that an operator comes to one object after the other."""
 
 _LEAST_KNOWN_S = 1.0
 """Length of quiet times from which on they show what the operator does anyway, s."""
@@ -329,21 +337,39 @@ class Observed(ObservedLimits):
         return found, seconds
 
     def works_off(self, start: int, end: int) -> bool:
-        """Return whether the operator came to no end of its work in a time: keys waited in its queues at each scrape.
+        """Return whether the operator came to no end of its work in a time.
 
-        Just after its end, too: a phase in which nothing has to be counted is scraped at its edges alone.
+        Keys waited in its queues at each scrape, just after its end, too: a phase in which nothing has to be counted is
+        scraped at its edges alone. Or it changed one object after the other, up to the end.
         """
         target = self.target
-        if target is None:
+        scrapes = enumerate(target.moments) if target is not None else ()
+        inside = [scrape for scrape, moment in scrapes if start <= moment.at <= end + _EDGE_NS]
+        if target is not None and inside:
+            waiting = [sum(target.value(series, scrape) or 0 for series in self.queues) for scrape in inside]
+            if min(waiting) >= 1:
+                return True
+        times = [one.received for one in self.requests_in(start, end) if is_for_objects(one)]
+        longest = max((after - before for before, after in itertools.pairwise(times)), default=0)
+        return len(times) >= _ONE_BY_ONE and end - times[-1] <= 2 * longest and self.catches_up(start, end)
+
+    def catches_up(self, start: int, end: int) -> bool:
+        """Return whether all its requests were news, one for each object: what is left of work, as under a limit."""
+        sent = [one for one in self.requests_in(start, end) if is_for_objects(one)]
+        if not sent or len({(one.resource, one.object) for one in sent}) < len(sent):
             return False
-        inside = [n for n, moment in enumerate(target.moments) if start <= moment.at <= end + _EDGE_NS]
-        waiting = [sum(target.value(series, scrape) or 0 for series in self.queues) for scrape in inside]
-        return bool(waiting) and min(waiting) >= 1
+        lives = [
+            next((life for life in self.of_name.get((one.resource, one.object), ()) if life.exists(one.received)), None)
+            for one in sent
+            if one.verb in WRITES
+        ]
+        changed = [life for life in lives if life is not None and life.changed_in(start, end)]
+        return len(lives) == len(sent) and len(changed) >= _NEWS * len(sent)
 
     @functools.cached_property
     def queues(self) -> list[str]:
         """The series of how many keys wait in the operator's queues."""
-        return [one for one in self.target.series if parse(one).name == "workqueue_depth"] if self.target else []
+        return [one for one in self.target.series if parse(one).name.startswith(_QUEUES)] if self.target else []
 
     @functools.cached_property
     def go_on(self) -> Mapping[str, float]:

@@ -481,7 +481,7 @@ def _never_empty(seen: Observed) -> Iterator[Finding]:
     for series in seen.queues:
         depths = [target.value(series, scrape) or 0 for scrape in rests]
         if min(depths) >= _QUEUE:
-            name = parse(series).labels.get("name", "")
+            name = parse(series).labels.get("name", series)
             yield Found(
                 id=ID,
                 severity="defect",

@@ -55,6 +55,19 @@ def test_work_that_comes_regularly_in_the_whole_run_is_found_although_each_windo
     assert "list nodes every 4.5 s" in idle.text
 
 
+@pytest.mark.parametrize(("until", "wrong"), [(IDLE, True), (DEPLOYED + 5500, False)])
+def test_work_that_comes_in_one_idle_time_and_not_in_another_is_not_regular(until: int, wrong: bool) -> None:
+    sim = settled()
+    sim.request(DEPLOYED + 5200, user="harness", verb="patch", resource="configmaps", namespace="t", name="c")
+    for ms in range(DEPLOYED + 1200, IDLE, 600):
+        clique(sim, f"c-{ms}", 200)
+    for ms in range(DEPLOYED + 1200, until, 600):
+        written(sim, f"c-{ms}", ms, "content", paths=["status.x"])
+    gone(sim)
+    regular = [one for one in found(sim) if one.id == "idle-work" and "at regular intervals" in one.text]
+    assert bool(regular) is wrong
+
+
 def test_work_that_a_clients_rate_limit_spreads_is_not_periodic() -> None:
     sim = settled()
     # 5 a second, as client-go does by default: the last three come when the window has begun.

@@ -421,14 +421,30 @@ def test_a_generation_that_was_not_observed(numbers: dict[str, str | int], wrong
     assert ids(sim) == ({"stale-status"} if wrong else set())
 
 
+@pytest.mark.parametrize("queue", ['workqueue_depth{name="clique"}', "operator_sdk_reconciliations_queue_size_clique"])
 @pytest.mark.parametrize(("keys", "wrong"), [(0, True), (3, False)])
-def test_a_generation_to_which_the_operator_has_not_come(keys: int, wrong: bool) -> None:
+def test_a_generation_to_which_the_operator_has_not_come(keys: int, wrong: bool, queue: str) -> None:
     sim = settled()
     clique(sim, "c", 200)
     sim.request(300, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name="c")
     shown(sim, "c", 310, numbers={"metadata.generation": 2, "status.observedGeneration": 1})
     for at in (DEPLOYED + 3000, IDLE - 1000, IDLE + 3000):
-        sim.scrape(at, {'workqueue_depth{name="clique"}': float(keys)})
+        sim.scrape(at, {queue: float(keys)})
+    gone(sim)
+    assert ("stale-status" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("changed", "every", "wrong"), [(6, 1400, False), (6, 300, True), (0, 1400, True)])
+def test_a_generation_to_which_an_operator_comes_one_after_the_other(changed: int, every: int, wrong: bool) -> None:
+    """It changes some objects before, the last one near the end of the idle time or not, and `c` not yet."""
+    sim = settled()
+    for name in ["c", *(f"c-{number}" for number in range(6))]:
+        clique(sim, name, 200)
+        written(sim, name, 300, "content", paths=["status.x"])
+        shown(sim, name, 320, numbers={"metadata.generation": 1, "status.observedGeneration": 1})
+    shown(sim, "c", DEPLOYED + 100, numbers={"metadata.generation": 2})
+    for number in range(changed):
+        written(sim, f"c-{number}", DEPLOYED + 1600 + every * number, "content", paths=["status.x"])
     gone(sim)
     assert ("stale-status" in ids(sim)) == wrong
 
