@@ -55,7 +55,6 @@ _FEW_WORDS = 4
 _ALIKE_WORDS = 3
 """At the end of two names that say the same of two parts of a program."""
 
-_COUNT_TOTAL = re.compile(r"_(?:count|number)_total$")
 _NUMBERS = ("num", "nr", "cnt")
 """Words of a name that only say that it is a number."""
 
@@ -364,9 +363,6 @@ def _type_in_name(family: Served) -> Iterator[Problem]:
         if _has_word(family.name, word):
             fix = f"name it {_without_word(family.name, word)}, after what it counts, in the plural"
             yield _problem(family, "type-in-name", f"its name says {word}, and every value is a number", fix)
-    if (twice := _COUNT_TOTAL.search(family.name)) is not None:
-        fix = f"name it {_COUNT_TOTAL.sub('_total', family.name)}"
-        yield _problem(family, "type-in-name", f"its name says twice that it counts, {twice[0][1:]}", fix)
 
 
 def _reserved_character(family: Served) -> Iterator[Problem]:
