@@ -122,6 +122,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         yield from _heap(seen, target, after)
     if not for_each and not of_process:
         yield from one_for_each.left_by_reconciles(seen)
+    yield from one_for_each.series_left_by_reconciles(seen)
     yield from _grown_by_changes(seen)
     yield from _zombies(seen)
     if seen.settled:

@@ -11,17 +11,20 @@ better, in four times with reconciles or more, in none of which the count fell. 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from statistics import correlation, median
 from typing import NamedTuple
 
-from ...exposition.families import parse
+import msgspec
+
+from ...exposition.families import FRAMEWORKS, LIBRARIES, family_of, parse
 from ...recording.conditions import is_builtin
 from ...recording.records import STACKS_FIRST, STACKS_LEFT
 from ..blocked_workers import read_dump, stack_groups
 from ..metrics.history import TargetHistory
+from ..metrics.summary import series_by_family
 from ..result import OPERATOR, Finding
 from .grouping import About, Aspect, Found
 from .observed import QUIET_NS, Observed
@@ -43,6 +46,8 @@ _STEP, _TIMES = 5, 4
 _LEAST_LEFT = 0.1
 """What each reconcile leaves, at least."""
 _FITS_RECONCILES = 0.98
+
+_SHOWN = 3
 
 _GOROUTINES, _THREADS, _TASKS = "goroutines", "threads", "tasks"
 _SERIES = "go_goroutines"
@@ -137,7 +142,6 @@ def left_by_reconciles(seen: Observed) -> Iterator[Finding]:
     """
     if (target := seen.target) is None:
         return
-    ends = [*(begin for begin, _ in seen.absences), seen.end]
     looks = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.edge}
     at_edges = [looks.get(moment.edge) for moment in target.moments]
     of_node = {name: parse(name) for name in target.series if name.startswith(_OF_NODE)}
@@ -150,26 +154,53 @@ def left_by_reconciles(seen: Observed) -> Iterator[Finding]:
         values: list[float | None] = list(target.values(series))
         if by_proc and not any(value is not None for value in values):
             values, series = [*by_proc], "/proc"
-        lines = []
-        for begin, end in pairwise([seen.begin - 1, *ends]):
-            scrapes = [
-                scrape
-                for scrape, (one, value) in enumerate(zip(target.moments, values, strict=True))
-                if begin < one.at <= end and value is not None
-            ]
-            line = _over_reconciles(seen, target, scrapes, [values[scrape] or 0.0 for scrape in scrapes])
-            if line is not None:
-                lines.append((line, scrapes))
-        if lines:
-            (each, reconciles, first, last), scrapes = max(lines, key=lambda one: one[0][1])
-            yield Found(
-                id="initial-state",
-                severity="defect",
-                about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
-                text=f"reconciles leave {what} behind: {first:,.0f} grew to {last:,.0f} with {reconciles:,}"
-                f" reconciles of one process, {each:.2g} with each, and never fell",
-                evidence=(f"{series}, {len(scrapes):,} times",),
-            )
+        yield from _left(seen, target, values, f"reconciles leave {what} behind", series)
+
+
+def series_left_by_reconciles(seen: Observed) -> Iterator[Finding]:
+    """Yield the families of the operator's own that have new series with each reconcile, whatever the objects do."""
+    if (target := seen.target) is None:
+        return
+    for family, counts in sorted(series_by_family(target).items()):
+        if max(counts) < _ANY_POOL or family.startswith((*LIBRARIES, *FRAMEWORKS)):
+            continue
+        labels: dict[str, set[str]] = defaultdict(set)
+        for parts in map(parse, target.series):
+            if family_of(parts.name, target.families) == family:
+                for label, value in parts.labels.items():
+                    labels[label].add(value)
+        label, fresh = max(labels.items(), key=lambda one: len(one[1]))
+        says = f"reconciles bring {family} ever new series by its label {label}"
+        source = f"{label} had {len(fresh):,} values ({', '.join(sorted(fresh)[:_SHOWN])}); by its scrapes"
+        for one in _left(seen, target, counts, says, source):
+            yield msgspec.structs.replace(one, check=f'labels(forbidden=["{label}"])')
+
+
+def _left(
+    seen: Observed, target: TargetHistory, values: Sequence[float | None], says: str, source: str
+) -> Iterator[Found]:
+    """Yield that a count grew with the reconciles of one process, where it did. ``values``: at each scrape."""
+    ends = [*(begin for begin, _ in seen.absences), seen.end]
+    lines = []
+    for begin, end in pairwise([seen.begin - 1, *ends]):
+        scrapes = [
+            scrape
+            for scrape, (one, value) in enumerate(zip(target.moments, values, strict=True))
+            if begin < one.at <= end and value is not None
+        ]
+        line = _over_reconciles(seen, target, scrapes, [values[scrape] or 0.0 for scrape in scrapes])
+        if line is not None:
+            lines.append((line, scrapes))
+    if lines:
+        (each, reconciles, first, last), scrapes = max(lines, key=lambda one: one[0][1])
+        yield Found(
+            id="initial-state",
+            severity="defect",
+            about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
+            text=f"{says}: {first:,.0f} grew to {last:,.0f} with {reconciles:,}"
+            f" reconciles of one process, {each:.2g} with each, and never fell",
+            evidence=(f"{source}, {len(scrapes):,} times",),
+        )
 
 
 def _over_reconciles(

@@ -491,6 +491,25 @@ def test_timers_that_the_reconciles_of_one_of_two_controllers_leave_behind(leavi
 
 
 @pytest.mark.parametrize(
+    ("name", "most", "wrong"),
+    [("clique_seen_total", 1000, True), ("clique_seen_total", 60, False), ("jvm_seen_total", 1000, False)],
+)
+def test_series_that_each_reconcile_brings(name: str, most: int, wrong: bool) -> None:
+    """Of one object alone: a label has a new value each time, up to as many as it may have."""
+    sim = settled()
+    clique(sim, "c-0", 200)
+    done = 0
+    for number in range(12):
+        done += 15 * (number % 2)
+        served: dict[str, float] = {'controller_runtime_reconcile_total{controller="clique",result="success"}': done}
+        of_each = {f'{name}{{generation="{one}"}}': 1.0 for one in range(min(done, most))}
+        sim.scrape(150 + 200 * number, served | of_each)
+    gone(sim)
+    ever = [one for one in found(sim) if "ever new series by its label generation" in one.text]
+    assert bool(ever) is wrong, ever
+
+
+@pytest.mark.parametrize(
     ("threads", "wrong"),
     [
         ((34, 54, 54, 74), True),
