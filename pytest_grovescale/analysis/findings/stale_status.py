@@ -37,7 +37,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import BUDGETS, Life, Window, condition, form, number_of
+from .evidence import BUDGETS, Life, ObjectId, Window, condition, form, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 from .premature_status import (
@@ -64,6 +64,8 @@ _LATE_S = 3.0
 """Time, s, after which a status follows late what the operator watches; of what it does not watch, sooner."""
 _UNWATCHED_S = 1.0
 _READY_NAME = re.compile(r"^(ready|available|running)|(?<!not)(?<!un)(Ready|Available|Running)($|[A-Z])")
+_ONE_BY_ONE = 5
+"""Part of a time up to which an operator that comes to one object after the other is without a request for the next."""
 _PHASE = "status.phase"
 _ENDED = ("Succeeded", "Failed")
 _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
@@ -429,6 +431,16 @@ def _status_changes(seen: Observed) -> Mapping[Life, Sequence[int]]:
     }
 
 
+def _is_busy(seen: Observed, start: int, end: int) -> bool:
+    """Return whether the operator worked through a queue in a time: it sent much, or came to object after object."""
+    first: dict[tuple[str, ObjectId], int] = {}
+    for one in seen.requests_in(start, end):
+        first.setdefault((one.resource, one.object), one.received)
+    times = [start, *first.values(), end]
+    longest = max(after - before for before, after in pairwise(times))
+    return seen.is_at_work(start, end) or longest * _ONE_BY_ONE <= end - start
+
+
 def _followed(seen: Observed, life: Life, changes: Mapping[Life, Sequence[int]]) -> Iterator[tuple[str, float]]:
     """Yield (kind, s) for each change of an object's status that came after one of a child's status, and no other.
 
@@ -448,6 +460,6 @@ def _followed(seen: Observed, life: Life, changes: Mapping[Life, Sequence[int]])
         if (
             kind not in ("", _ASKED)
             and not own
-            and not (kind in seen.watched_by_operator and seen.is_at_work(before, after))
+            and not (kind in seen.watched_by_operator and _is_busy(seen, before, after))
         ):
             yield kind, (after - before) / 1e9

@@ -1580,10 +1580,20 @@ def test_refusals_of_one_kind_are_one_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watched", "late_ms", "wrong"), [(False, 1500, True), (True, 1500, False), (True, 4000, True), (False, 200, False)]
+    ("watched", "late_ms", "others_ms", "wrong"),
+    [
+        (False, 1500, 0, True),
+        (True, 1500, 0, False),
+        (True, 4000, 0, True),
+        (True, 4000, 2000, True),
+        (True, 4000, 400, False),  # it comes to one object after the other
+        (False, 200, 0, False),
+    ],
 )
-def test_a_status_that_follows_its_children_late(watched: bool, late_ms: int, wrong: bool) -> None:
+def test_a_status_that_follows_its_children_late(watched: bool, late_ms: int, others_ms: int, wrong: bool) -> None:
     sim = settled()
+    for ms in range(600, 500 + late_ms, others_ms) if others_ms else ():
+        sim.request(ms, verb="patch", resource="configmaps", namespace="t", name=f"other-{ms}")
     if watched:
         sim.request(50, verb="watch", resource="services", stage="ResponseStarted")
     for number in range(6):
