@@ -257,8 +257,8 @@ class Scale:
     def wait_idle(self, *, timeout: str | float = "60s") -> None:
         """Return when the operator is idle, between two phases, so that work of one is not measured in the next.
 
-        By its CPU clock: three seconds with equal, low use. One that is never idle, since it runs in a loop, is waited
-        for until ``timeout``; the next phase then includes its work.
+        By its CPU clock: three seconds with equal, low use, or eight in which that comes and goes. One that is never
+        idle, since it runs in a loop, is waited for until ``timeout``; the next phase then includes its work.
         """
         if self._test.current is not None:
             raise UsageError(

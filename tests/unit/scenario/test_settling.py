@@ -14,7 +14,7 @@ import pytest
 from pytest_grovescale.cluster.handle import ProcessInfo
 from pytest_grovescale.errors import OperatorError
 from pytest_grovescale.procfs import started_ticks
-from pytest_grovescale.scenario.quiescence import Work, cpu_ns, idle_cores, until_done, until_rest
+from pytest_grovescale.scenario.quiescence import Work, cpu_ns, idle_cores, resting, until_done, until_rest
 
 # Burns as many ms of CPU as it is told, and says when that is done.
 WORKER = """
@@ -99,6 +99,26 @@ def test_one_that_works_for_ever_is_given_up(worker: Worker) -> None:
 
 def test_idle_is_measured_after_the_work(worker: Worker) -> None:
     assert idle_cores(worker, wait=worker.works(300, 300, 300, 300)) < 0.02
+
+
+# Of an idle operator in Java that renews its Lease every two seconds, by the kernel's clock.
+RENEWS = (0.002, 0.036, 0.002, 0.024, 0.023, 0.037, 0.002, 0.029)
+
+
+@pytest.mark.parametrize(
+    ("seen", "number"),
+    [
+        ((0.3, 0.001, 0.002, 0.001), 3),
+        ((0.3, 0.001, 0.002), 0),
+        ((0.8, 0.8, 0.8), 0),
+        (RENEWS, 8),
+        (RENEWS[:7], 0),
+        ((*RENEWS[:4], 0.126, *RENEWS[5:]), 0),
+        ((0.08, 0.06, 0.09, 0.05, 0.03, 0.0, 0.02, 0.0), 0),  # the end of work
+    ],
+)
+def test_idle_is_what_does_not_change(seen: tuple[float, ...], number: int) -> None:
+    assert tuple(resting(seen)) == (seen[-number:] if number else ())
 
 
 def test_a_loop_answers_with_the_least_that_was_seen(worker: Worker) -> None:
