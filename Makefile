@@ -128,7 +128,7 @@ lint: $(READY) ## ruff, mypy strict and the import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(READY) ## the figures that docs/evidence.md and reports/bench.json show; takes about 15 minutes
+bench: $(READY) ## the figures that docs/evidence.md and reports/bench.json show; takes more than half an hour
 	$(BIN)/python -m benchmarks $(ARGS)
 
 DOCS := .venv-docs
