@@ -150,8 +150,10 @@ _COUNTED = re.compile(
 _LIMITS = re.compile(r"limit|max|quota|index|status|exit_code")
 """Parts of names of gauges that have −1 for none."""
 
-_SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|rate|score|left|remain|until|expir")
+_SIGNED = re.compile(r"delta|diff|offset|change|skew|drift|balance|temperature|rate|score")
 """Parts of names of gauges that may be below zero."""
+_AHEAD = re.compile(r"left|remain|until|expir")
+"""Parts of names of times that are below zero once they are over."""
 
 _SECONDS = re.compile(r"_seconds(?:_total)?$")
 
@@ -278,7 +280,7 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
         elif DURATION.search(name) and not (0 <= value <= LONGEST_S or (value >= FIRST_S and _PAST.search(name))):
             says = "is below zero" if value < 0 else "is longer than a year: it is in milliseconds or less"
             yield f"a duration of {value:.4g} s {says}", example, "expose seconds, from a monotonic clock"
-        elif value < 0 and name.endswith("_seconds") and says_a_time(family.family.help) and not _SIGNED.search(name):
+        elif value < 0 and name.endswith("_seconds") and says_a_time(family.family.help) and not _may_be_negative(name):
             yield f"a time that something took is {value:.4g} s", example, "measure it with a monotonic clock"
         elif value < 0 and _OF_THE_PAST.search(name):
             says = f"{value:.4g} s ago has not come yet"
@@ -305,6 +307,10 @@ def _gauge(family: Served, samples: Mapping[str, float], now_s: float) -> Iterat
             yield f"{value:g} is no number of bytes", example, fix
         elif value < 0 and value == int(value) and _counts(name) and not (value == -1 and _LIMITS.search(name)):
             yield f"it is {value:g}, and its name says that it counts", example, "set it to what there is"
+
+
+def _may_be_negative(name: str) -> bool:
+    return _SIGNED.search(name) is not None or _AHEAD.search(name) is not None
 
 
 def _all_small(family: Served, samples: Mapping[str, float]) -> bool:
