@@ -18,8 +18,6 @@ from itertools import accumulate, pairwise
 from statistics import correlation, median
 from typing import NamedTuple
 
-import msgspec
-
 from ...exposition.families import FRAMEWORKS, LIBRARIES, family_of, parse
 from ...recording.conditions import is_builtin
 from ...recording.records import STACKS_FIRST, STACKS_LEFT
@@ -155,7 +153,8 @@ def left_by_reconciles(seen: Observed) -> Iterator[Finding]:
         values: list[float | None] = list(target.values(series))
         if by_proc and not any(value is not None for value in values):
             values, series = [*by_proc], "/proc"
-        yield from _left(seen, target, values, f"reconciles leave {what} behind", series)
+        if (left := _left(seen, target, values)) is not None:
+            yield left.found(seen, f"reconciles leave {what} behind", series)
 
 
 def series_left_by_reconciles(seen: Observed) -> Iterator[Finding]:
@@ -164,6 +163,8 @@ def series_left_by_reconciles(seen: Observed) -> Iterator[Finding]:
         return
     for family, counts in sorted(series_by_family(target).items()):
         if max(counts) < _ANY_POOL or family.startswith((*LIBRARIES, *FRAMEWORKS)):
+            continue
+        if (left := _left(seen, target, counts)) is None:
             continue
         labels: dict[str, set[str]] = defaultdict(set)
         for parts in map(parse, target.series):
@@ -174,14 +175,35 @@ def series_left_by_reconciles(seen: Observed) -> Iterator[Finding]:
         label, fresh = max(labels.items(), key=lambda one: (one[0] != "le", len(one[1])))
         says = f"reconciles bring {family} ever new series by its label {label}"
         source = f"{label} had {len(fresh):,} values ({', '.join(sorted(fresh)[:_SHOWN])}); by its scrapes"
-        for one in _left(seen, target, counts, says, source):
-            yield msgspec.structs.replace(one, check=f'labels(forbidden=["{label}"])')
+        yield left.found(seen, says, source, check=f'labels(forbidden=["{label}"])')
 
 
-def _left(
-    seen: Observed, target: TargetHistory, values: Sequence[float | None], says: str, source: str
-) -> Iterator[Found]:
-    """Yield that a count grew with the reconciles of one process, where it did. ``values``: at each scrape."""
+class _Left(NamedTuple):
+    """A count that grew with the reconciles of one process."""
+
+    each: float
+    reconciles: int
+    first: float
+    last: float
+    scrapes: int
+
+    def found(self, seen: Observed, says: str, source: str, *, check: str = "") -> Found:
+        return Found(
+            id="initial-state",
+            severity="defect",
+            about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
+            text=f"{says}: {self.first:,.0f} grew to {self.last:,.0f} with {self.reconciles:,}"
+            f" reconciles of one process, {self.each:.2g} with each, and never fell",
+            evidence=(f"{source}, {self.scrapes:,} times",),
+            check=check,
+        )
+
+
+def _left(seen: Observed, target: TargetHistory, values: Sequence[float | None]) -> _Left | None:
+    """Return how a count grew with the reconciles of the process that had most; None where it did in none.
+
+    ``values``: at each scrape.
+    """
     ends = [*(begin for begin, _ in seen.absences), seen.end]
     lines = []
     for begin, end in pairwise([seen.begin - 1, *ends]):
@@ -192,17 +214,8 @@ def _left(
         ]
         line = _over_reconciles(seen, target, scrapes, [values[scrape] or 0.0 for scrape in scrapes])
         if line is not None:
-            lines.append((line, scrapes))
-    if lines:
-        (each, reconciles, first, last), scrapes = max(lines, key=lambda one: one[0][1])
-        yield Found(
-            id="initial-state",
-            severity="defect",
-            about=About(aspect=Aspect.STATE, times=[(seen.begin, seen.end)]),
-            text=f"{says}: {first:,.0f} grew to {last:,.0f} with {reconciles:,}"
-            f" reconciles of one process, {each:.2g} with each, and never fell",
-            evidence=(f"{source}, {len(scrapes):,} times",),
-        )
+            lines.append(_Left(*line, len(scrapes)))
+    return max(lines, key=lambda one: one.reconciles, default=None)
 
 
 def _over_reconciles(
