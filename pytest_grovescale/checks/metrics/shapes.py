@@ -124,7 +124,7 @@ _MANY_SHAPES = {
     "a position in a log": (2, re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{6,8}")),
     "a number of an issue": (
         2,
-        re.compile(r"\S*#\d+|(?:.*[^A-Z])?(?!ISO|RSA|DSA|RFC|SHA|DH)[A-Z]{2,}-\d{4,}(?:\D.*)?", re.DOTALL),
+        re.compile(r"\S*#\d+|(?:.*[^A-Z])?(?!ISO|(?:RSA|DSA|RFC|SHA|DH)-)[A-Z]{2,}-\d{4,}(?:\D.*)?", re.DOTALL),
     ),
     "a time of day": (5, re.compile(r"\d\d:\d\d")),
     "a server's address": (3, _SERVER),
