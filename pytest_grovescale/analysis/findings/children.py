@@ -10,14 +10,15 @@ number counts as that of the children where it has their name (``status.pods``, 
 for four of five owners, five or more, or where it was for all at another such time, of three children or more; not
 where each owner has as many of them, one or two, or where it is the number of something else below the owner. A number
 of children without such a field has to be the same for four of five, and what has none, where the others have some, is
-a defect. Other differences are a note: a workload may be of two sizes; but where two owners or more have more than
-others, under names that the API server has drawn, made within three seconds for one spec that has no such number, and
-with a write to the owner in between, they were made twice. Children of one name are parts of one thing where they were
-made within five seconds; what stays of it counts of three, three seconds after the operator deleted the other, which it
-did not make again, and while the owner stays. One selector of many counts of three owners in one namespace that have
-pods of their own and are there at the same time. A label that no pod had counts for Services and NetworkPolicies of an
-owner with a pod that was Ready for three seconds beside them, in a namespace of which a watch showed each pod; a value
-of a label that pods have is a note where another Service of the owner selects some.
+a defect. At rest, one that has none is left out where its status says that it failed, or that it is not as they are and
+its spec is another. Other differences are a note: a workload may be of two sizes; but where two owners or more have
+more than others, under names that the API server has drawn, made within three seconds for one spec that has no such
+number, and with a write to the owner in between, they were made twice. Children of one name are parts of one thing
+where they were made within five seconds; what stays of it counts of three, three seconds after the operator deleted the
+other, which it did not make again, and while the owner stays. One selector of many counts of three owners in one
+namespace that have pods of their own and are there at the same time. A label that no pod had counts for Services and
+NetworkPolicies of an owner with a pod that was Ready for three seconds beside them, in a namespace of which a watch
+showed each pod; a value of a label that pods have is a note where another Service of the owner selects some.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ _GENERATION = "metadata.generation"
 _FEW = 2
 _DRAWN = re.compile("-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 """End of a name that the API server has drawn (`k8s.io/apimachinery/pkg/util/rand`)."""
+_FAILED = re.compile("fail|error|invalid|reject|refused|denied|unsupported", re.IGNORECASE)
 _BEHIND_S = 3.0
 """Time for which an operator's cache may be behind what it made, s."""
 _SELECTING = ("services", "networkpolicies.networking.k8s.io")
@@ -266,7 +268,27 @@ def _families(seen: Observed, window: Window) -> Iterator[_Family]:
                 if child in rest.changed or of_unknown:
                     unsettled.add(child.resource)
         for kind in sorted(counts.keys() - unsettled - seen.piling_up):
-            yield _Family(window, resource, kind, [(life, counts[kind].get(life.uid, 0)) for life in owners])
+            having = [life for life in owners if life.uid in counts[kind]]
+            lacking = [life for life in owners if life.uid not in counts[kind]]
+            if window in seen.idle_windows:
+                lacking = [life for life in lacking if not _says_so(life, having, window.end)]
+            yield _Family(window, resource, kind, [(life, counts[kind].get(life.uid, 0)) for life in having + lacking])
+
+
+def _says_so(life: Life, others: Sequence[Life], at: int) -> bool:
+    """Return whether an object's status says that it failed, or is not as the others where its spec is not.
+
+    Of a spec that it cannot follow an operator makes nothing: a phase of failure, or a condition as False that is True
+    for all others.
+    """
+    said, theirs = life.numbers(at), [other.numbers(at) for other in others]
+    differs = any(
+        path.startswith("spec.") and all(one.get(path) != number for one in theirs) for path, number in said.items()
+    )
+    return bool(_FAILED.search(str(said.get("status.phase", "")))) or any(
+        differs and path.startswith("status.") and value == "False" and all(one.get(path) == "True" for one in theirs)
+        for path, value in said.items()
+    )
 
 
 def _is_of_others(seen: Observed, window: Window, row: tuple[Life, int, int]) -> bool:

@@ -11,11 +11,11 @@ returns counts where neither the object's generation nor anything else of its me
 (but what kopf keeps there of its progress), nor the spec of anything below it, no pod there ceased to be Ready or went,
 only the operator wrote it, and the test no object of another kind, but those that came with it; where a phase says that
 the object's work has ended, since it said so. Three objects and a tenth of the kind count, or three times on one. A
-time of transition counts where its condition has the status that it had, in five changes on three objects; where most
-changes of a status keep it, not within a second after the one before, which a cache may not show yet. A message
-counts where it changed three times, alone, after triggers and touches that change nothing, or in idle windows. A
-condition that never comes is a note, of all of the test's own objects of a kind, in a test whose phases pass without
-it.
+time of transition counts where its condition has the status that it had, in five changes on three objects; within a
+second after the change before, which a cache may not show yet, not alone after a transition, nor where most changes of
+a status keep it. A message counts where it changed three times, alone, after triggers and touches that change nothing,
+or in idle windows. A condition that never comes is a note, of all of the test's own objects of a kind, in a test whose
+phases pass without it.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...recording.conditions import READY_PATH
+from ...recording.records import ObjectSeen
 from ..result import Finding
 from .evidence import ENDED, Life, Sent, changed_paths, condition, kept_by_kopf, number_of, shown
 from .grouping import About, Aspect, Found
@@ -43,6 +44,7 @@ _WANTED = frozenset(
 """Conditions that are True of an object that is as it should be."""
 _MESSAGE = f"{_LIST}[].message"
 _MOVED = f"{_LIST}[].lastTransitionTime"
+_STATUS = f"{_LIST}[].status"
 _LAG_NS = 1_000_000_000
 _BY_LAG = 0.3
 """Share of a status's changes up to which a cache that does not show the last one yet may be why a time moves, and for
@@ -276,6 +278,7 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
         and seen.begin <= event.at < seen.end
         and event.difference.kind in ("content", "time")
         and event.difference.moved
+        and not _repeats_a_transition(life, event)
     ]
     if len(moves) >= _LEAST and len(moves) <= _BY_LAG * (len(moves) + _kept(seen, lives)):
         moves = [(life, at) for life, at in moves if life.between(at - _LAG_NS, at + 1)[0].at == at]
@@ -294,6 +297,12 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
             evidence=(f"{name}: {times:,} time{'s' * (times != 1)}",),
             check="noop_writes(max=0)",
         )
+
+
+def _repeats_a_transition(life: Life, event: ObjectSeen) -> bool:
+    """Return whether an event has nothing but the time of a transition that a cache does not show yet."""
+    before = life.between(event.at - _LAG_NS, event.at)
+    return changed_paths(event, "") == [_MOVED] and bool(before) and _STATUS in changed_paths(before[-1], _LIST)
 
 
 def _kept(seen: Observed, lives: Sequence[Life]) -> int:

@@ -34,6 +34,10 @@ _ACTIONS = {
 }
 _QUALIFIED = re.compile(r"fail|error|retr|duration|seconds|bytes|event|conflict|skip|ready|pending|queue|wait|attempt")
 """Parts of names of counters of something else than what was done."""
+_FILLS = re.compile(
+    r"^(successfully|total|num|number|count|of|were|been|have|has|objects?|resources?|children|new|old)$"
+)
+"""Words that may stand between what was done and the kind that it was done to."""
 _HAPPENS = re.compile(
     r"(^|_)(creat(ed|ions?)|delet(ed|ions?)|removed|started|startups?|completed|finished|provision(ed|ing)|deployed"
     r"|scheduled|scaled|restart(s|ed)|updated|transition(s|ed)|bound|admitted|evicted|expired|failovers?|rollouts?"
@@ -68,7 +72,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for name, number in sorted(grown.items()):
         words = name.lower().split("_")
         verb = next((verb for verb, form in _ACTIONS.items() if any(form.match(word) for word in words)), "")
-        resource = _kind(seen, words) if verb else ""
+        resource = _kind(seen, words, _ACTIONS[verb]) if verb else ""
         if not resource:
             continue
         meanings = _meanings(seen, verb, resource, begin, end)
@@ -136,10 +140,21 @@ def _anything_happens(seen: Observed, span: Span) -> bool:
     )
 
 
-def _kind(seen: Observed, words: list[str]) -> str:
-    """Return the resource that a counter's name speaks of; empty without one."""
+def _kind(seen: Observed, words: list[str], action: re.Pattern[str]) -> str:
+    """Return the resource of which something was done by a counter's name; empty without one.
+
+    It stands beside the word for what was done: ``broker_operator_pods_created_total`` counts pods, not brokers.
+    """
+    said = [word for word in words if not _FILLS.match(word)]
+    beside = {
+        said[near]
+        for at, word in enumerate(said)
+        if action.match(word)
+        for near in (at - 1, at + 1)
+        if 0 <= near < len(said)
+    }
     known = {one.resource for one in seen.requests if one.changes} | set(seen.lives)
-    return next((one for one in sorted(known) if any(name in words for name in singulars(one))), "")
+    return next((one for one in sorted(known) if any(name in beside for name in singulars(one))), "")
 
 
 def _meanings(seen: Observed, verb: str, resource: str, begin: int, end: int) -> dict[str, int]:

@@ -112,10 +112,14 @@ def _changes(seen: Observed, span: Span) -> Iterator[_Change]:
 
 
 def _next_act(seen: Observed, at: int) -> int:
-    """Return when the harness next wrote anything or acted on the workload, or the end."""
+    """Return when the harness next wrote anything, acted on the workload or restarted the operator, or the end.
+
+    A new process looks at all objects, and finds what the one before had missed.
+    """
     later = (one.received for one in seen.by_harness(at + 1, seen.end))
     marks = (mark.at for mark in seen.contents.marks if mark.label in WORKLOAD and mark.at > at and mark.state != "end")
-    return min(min(later, default=seen.end), next(marks, seen.end))
+    restarts = (begin for begin, _ in seen.restarts if begin > at)
+    return min(next(later, seen.end), next(marks, seen.end), next(restarts, seen.end))
 
 
 def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:
@@ -234,6 +238,7 @@ def _not_made_again(seen: Observed, span: Span) -> Iterator[Finding]:
     if seen.requests_in(end - QUIET_NS, end):
         return
     fewer: dict[str, list[Life]] = defaultdict(list)
+    owners: dict[str, list[Life]] = defaultdict(list)
     for one in deletions:
         for life in seen.of_name.get((one.resource, one.object), ()):
             owner = seen.known.get(life.owner or "")
@@ -244,11 +249,12 @@ def _not_made_again(seen: Observed, span: Span) -> Iterator[Finding]:
             after = sum(other.stays(end) for other in like)
             if life.exists(one.received) and after < before and end - one.completed >= _LEAST_NS + _SHOWN_NS:
                 fewer[one.resource].append(life)
+                owners[one.resource].append(owner)
     for resource, lives in fewer.items():
         yield Found(
             id=ID,
             severity="defect",
-            about=_of(lives, ""),
+            about=_of(owners[resource], "children"),
             text=f"{number_of(len(lives), resource)} that the test deleted in {span.phase.name}"
             f" {form(len(lives), 'was', 'were')} not made again, while {form(len(lives), 'its owner', 'their owners')}"
             f" stayed: {lives[0].name} for instance",

@@ -69,6 +69,30 @@ def test_one_of_many_without_children(counts: list[int], wrong: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("phase", "parts", "wrong"),
+    [("Failed", 3, False), ("InvalidSpec", 3, False), ("Pending", 3, True), ("", 3, True)],
+)
+def test_an_object_that_says_that_it_failed_may_have_no_children(phase: str, parts: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(10):
+        odd = number == 7
+        family(sim, number, 0 if odd else 3, status_phase=phase if odd else "Ready", spec_parts=parts)
+    all_gone(sim)
+    assert any(one.id == "children" and one.severity == "defect" for one in found(sim)) == wrong
+
+
+@pytest.mark.parametrize(("parts", "wrong"), [(0, False), (7, True)])
+def test_an_object_of_another_spec_that_is_not_ready_may_have_no_children(parts: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(10):
+        odd = number == 7
+        numbers: dict[str, str | int] = {READY: "False" if odd else "True", "spec.parts": parts if odd else 7}
+        family(sim, number, 0 if odd else 3, **numbers)
+    all_gone(sim)
+    assert any(one.id == "children" and one.severity == "defect" for one in found(sim)) == wrong
+
+
+@pytest.mark.parametrize(
     ("path", "numbers", "wrong"),
     [
         ("status_made", [3] * 9 + [2], True),
@@ -326,6 +350,18 @@ def test_what_came_long_before_a_restart_is_no_reason_to_take_a_condition_back(r
             shown(sim, f"c-{number}", ms + 10, numbers={CONDITION: value})
     gone(sim)
     assert ("conditions" in ids(sim)) is wrong
+
+
+@pytest.mark.parametrize(("later_ms", "wrong"), [(300, False), (1500, True)])
+def test_a_transition_that_a_lagging_cache_repeats_is_one(later_ms: int, wrong: bool) -> None:
+    sim = settled()
+    for number in range(6):
+        clique(sim, f"c-{number}", 200)
+        time = "status.conditions[].lastTransitionTime"
+        written(sim, f"c-{number}", 600, "content", paths=[time, "status.conditions[].status"])
+        written(sim, f"c-{number}", 600 + later_ms, "time", paths=[time], moved=1)
+    gone(sim)
+    assert ("conditions" in ids(sim)) == wrong
 
 
 @pytest.mark.parametrize("moved", [1, 0])
@@ -721,6 +757,8 @@ def test_the_cpu_of_a_reconcile_that_finds_nothing_to_do(cores: float, severity:
         ("op_pods_created_total", 0, True),
         ("op_pods_creation_failures_total", 0, False),
         ("op_widgets_created_total", 3, False),
+        ("pods_operator_widgets_created_total", 3, False),
+        ("op_pods_successfully_created_total", 0, True),
         ("op_pods_deleted_total", 3 * N, True),
     ],
 )
