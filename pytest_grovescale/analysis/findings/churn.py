@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 from ...recording.conditions import READY_PATH
@@ -44,6 +44,7 @@ _LEAST = 5
 _SEVERAL = 3
 _SHARE = 0.1
 _SHARE_OF_SURPLUS = 0.05
+_USUAL = 0.8
 _SHOWN = 3
 _FEW = 2
 _MOMENTS_NS = 5_000_000_000
@@ -103,7 +104,7 @@ def findings(seen: Observed) -> Iterator[Finding]:
         by_operator = [life for life in gone if who[life.uid] == seen.operator]
         surplus = [life for life in by_operator if _is_surplus(seen, life)]
         if len(by_operator) >= max(_LEAST, _SHARE_OF_SURPLUS * len(own)):
-            why = "it deleted them itself"
+            why = "it deleted them itself" + _after_own_change(seen, by_operator)
             yield _made_for_nothing(seen, by_operator, of=len(own), why=why, severity="waste")
         elif len(surplus) >= _FEW:
             why = "it deleted them itself, moments after it had made them: it decides by a cache that is behind"
@@ -142,6 +143,26 @@ def _is_surplus(seen: Observed, life: Life) -> bool:
     owner, gone = seen.known.get(life.owner or ""), life.leaves_at
     stayed = owner is None or not owner.deleting(gone or 0)
     return stayed and gone is not None and gone - life.begun < _MOMENTS_NS
+
+
+def _after_own_change(seen: Observed, lives: Sequence[Life]) -> str:
+    """Return in words what else the operator had changed for the same owner shortly before most deletions."""
+    changed: Counter[tuple[str, str]] = Counter()
+    for life in lives:
+        at = life.leaves_at or 0
+        changed.update(
+            {
+                (other.resource, path)
+                for other in seen.children.get(life.owner or "", ())
+                if other.resource != life.resource and other.made_by_operator
+                for event in other.between(max(life.begun, at - _MOMENTS_NS), at)
+                for path in changed_paths(event, WANTED)
+            }
+        )
+    (resource, path), number = changed.most_common(1)[0] if changed else (("", ""), 0)
+    if number < _USUAL * len(lives):
+        return ""
+    return f", after it had changed {path} of {resource} of the same owner"
 
 
 def _of_owners_that_go(seen: Observed, without: set[str]) -> Iterator[Finding]:

@@ -81,9 +81,9 @@ def of_outcome(aspect: Aspect, phases: Iterable[str]) -> About:
     return About(aspect=aspect, objects={("phases", ("", phase)) for phase in phases}, field="outcome")
 
 
-def of_failures() -> About:
+def of_failures(aspect: Aspect = Aspect.AMOUNT) -> About:
     """Return what a finding is about that says how often reconciles failed, or what with."""
-    return About(aspect=Aspect.AMOUNT, objects={("reconciles", ("", "failed"))}, field="result")
+    return About(aspect=aspect, objects={("reconciles", ("", "failed"))}, field="result")
 
 
 class Found(Finding, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import BUDGETS, Life, ObjectId, Window, condition, form, number_of
+from .evidence import BUDGETS, Life, ObjectId, Window, condition, form, listed, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 from .premature_status import (
@@ -95,23 +95,14 @@ def findings(seen: Observed) -> Iterator[Finding]:
     counting = set(_counting(idle))
     for resource, field, window, wrong in _right_once(idle, counting):
         found.setdefault((resource, field), (window, wrong))
-    for (resource, field), (window, wrong) in found.items():
-        # Numbers of the same pods are wrong together; how many there are says most.
-        others = [
-            other
-            for other in REPLICAS
-            if other != field in REPLICAS
-            and (alike := found.get((resource, other))) is not None
-            and alike[0] is window
-            and len(alike[1]) == len(wrong)
-        ]
-        if others and field != PODS and (PODS in others or REPLICAS.index(field) > REPLICAS.index(others[0])):
-            continue
+    together = _together(found)
+    for (resource, field), others in together.items():
+        window, wrong = found[resource, field]
         yield Found(
             id=ID,
             severity="defect" if window.seconds >= _LONG_S else "waste",
             about=_about(seen, found, (resource, field), is_several=bool(others)),
-            text=f"{' and '.join([field, *others])} of {number_of(len(wrong), resource)}"
+            text=f"{listed([field, *others])} of {number_of(len(wrong), resource)}"
             f" {form(1 + len(others), 'is', 'are')} wrong while nothing changes for"
             f" {window.seconds:.1f} s of"
             f" {window.phase}: {wrong[0].text}{_without_controller(seen, wrong)}",
@@ -122,6 +113,36 @@ def findings(seen: Observed) -> Iterator[Finding]:
     yield from _unobserved(seen, {resource for resource, field in found if field == GENERATION[1]}, changes)
     yield from premature(seen, counting)
     yield from _behind(seen, changes)
+
+
+def _together(found: Mapping[tuple[str, str], tuple[Window, list[_Wrong]]]) -> dict[tuple[str, str], list[str]]:
+    """Return (resource, field) → the other fields that are wrong at that time, of the same objects or of some of them.
+
+    A status is written as a whole: what one reconcile would have set is wrong together. How many pods there are says
+    most. A generation that was not observed is a cause of its own.
+    """
+    order = [PODS, *REPLICAS]
+    ranked = sorted(
+        found, key=lambda key: (-len(found[key][1]), order.index(key[1]) if key[1] in order else len(order))
+    )
+    together: dict[tuple[str, str], list[str]] = {}
+    for resource, field in ranked:
+        window, wrong = found[resource, field]
+        lives = {one.life for one in wrong}
+        lead = next(
+            (
+                key
+                for key in together
+                if key[0] == resource and GENERATION[1] not in (key[1], field)
+                if found[key][0] is window and lives <= {one.life for one in found[key][1]}
+            ),
+            None,
+        )
+        if lead is None:
+            together[resource, field] = []
+        else:
+            together[lead].append(field)
+    return together
 
 
 def _without_controller(seen: Observed, wrong: Sequence[_Wrong]) -> str:

@@ -47,13 +47,18 @@ class Cause(NamedTuple):
     evidence: Sequence[str] = ()
 
 
-def cause(seen: Observed, window: Window) -> Cause | None:
-    """Return what explains most why nothing goes on in a time; None where the recording does not show it."""
+def cause(seen: Observed, window: Window, *, of_requests: bool = False) -> Cause | None:
+    """Return what explains most why nothing goes on in a time; None where the recording does not show it.
+
+    ``of_requests``: only requests that failed, and objects that they asked for.
+    """
     start = next((span.start for span in seen.spans if span.phase.name == window.phase), window.start)
     sent = seen.requests_in(start, window.end)
-    rules = (_asked_for, _not_looked_at, _lost, _ended, _missed, _gave_up)
+    rules = (_asked_for, _lost) if of_requests else (_asked_for, _not_looked_at, _lost, _ended, _missed, _gave_up)
     found = [one for rule in rules for one in rule(seen, window, sent)]
-    return min([*found, *_not_ready(seen, window)], key=lambda one: SEVERITIES.index(one.severity), default=None)
+    if not of_requests:
+        found += _not_ready(seen, window)
+    return min(found, key=lambda one: SEVERITIES.index(one.severity), default=None)
 
 
 def _lost(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:

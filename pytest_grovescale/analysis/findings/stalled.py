@@ -27,7 +27,7 @@ from statistics import median
 from ..result import Finding
 from . import operator_log
 from .evidence import FINALIZERS, ObjectId, Sent, Window, form, number_of, of_kubernetes
-from .grouping import About, Aspect, Found, of_outcome
+from .grouping import About, Aspect, Found, of_failures, of_outcome
 from .left_behind import kept_by_owners
 from .observed import Observed
 from .observed_requests import is_for_objects
@@ -137,16 +137,16 @@ def _finding(seen: Observed, window: Window) -> Finding:
         )
     if failed.total() >= _FAILED and failed.total() >= reconciled.total() / 2:
         asked = f" ({len(sent):,} requests)" if sent else ", before any request"
-        why = list(_why_failed(seen, window))
+        why = list(_why_failed(seen, window, asked=bool(sent)))
         return Found(
             id=ID,
             severity="defect",
-            about=About(aspect=Aspect.ACTION, requests=sent),
+            about=About(aspect=Aspect.ACTION, requests=sent) if sent else of_failures(Aspect.ACTION),
             text=f"{stall}: {failed.total():,} of {reconciled.total():,} reconciles ended in an error{asked}"
             + (f": {why[0]}" if why else ""),
             evidence=(
                 *evidence,
-                *(why[1:] or ["the operator's log says which: grovescale show -v has its last lines"]),
+                *(why[1:] if why else ["the operator's log says which: grovescale show -v has its last lines"]),
             ),
             check='error_ratio(kind="persistent")',
         )
@@ -204,12 +204,16 @@ def _did(seen: Observed, sent: Sequence[Sent], reconciled: Counter[str]) -> str:
     return f"{requests}, {total:,} reconcile{'s' * (total != 1)}" if seen.reconcile_counters else requests
 
 
-def _why_failed(seen: Observed, window: Window) -> Iterator[str]:
-    """Yield what the recording has of why reconciles fail: a cause that requests show, and the most frequent error."""
-    if (known := cause(seen, window)) is not None:
+def _why_failed(seen: Observed, window: Window, *, asked: bool) -> Iterator[str]:
+    """Yield what the recording has of why reconciles fail: a cause that requests show, and the most frequent error.
+
+    Where they fail before any request, the error stands before what else is odd, which may well follow from it.
+    """
+    error = next((mark for mark in seen.contents.marks if mark.label == operator_log.ERRORS), None)
+    says = error is not None and error.count >= _FAILED and not asked
+    if (known := cause(seen, window, of_requests=says)) is not None:
         yield known.text
         yield from known.evidence
-    error = next((mark for mark in seen.contents.marks if mark.label == operator_log.ERRORS), None)
     if error is not None:
         yield f"the operator logged most often, {error.count:,} times: {operator_log.message(error.detail)}"
 

@@ -1796,7 +1796,7 @@ def test_numbers_of_the_same_pods_are_wrong_together(wanted: int, surplus: bool)
     clique(sim, "c", 120)
     sim.request(DEPLOYED - 400, verb="patch", resource="cliques", group="a.io", subresource="status", name="c")
     numbers: dict[str, str | int] = {"status.replicas": N - 2, "status.readyReplicas": N - 2, "spec.replicas": wanted}
-    shown(sim, "c", DEPLOYED - 300, numbers=numbers)
+    shown(sim, "c", DEPLOYED - 300, numbers={**numbers, READY: "False"})
     gone(sim)
     records = [
         msgspec.structs.replace(record, owner="uid-c", controlled=True, uid=f"uid-{record.name}")
@@ -1806,7 +1806,9 @@ def test_numbers_of_the_same_pods_are_wrong_together(wanted: int, surplus: bool)
     ]
     every = [each for one in analyse(records).findings for each in one.all]
     (wrong,) = [one.text for one in every if one.id == "stale-status"]
-    assert wrong.startswith("status.replicas and status.readyReplicas of")
+    both = "status.replicas and status.readyReplicas of" if surplus else "status.replicas, status.readyReplicas and"
+    assert wrong.startswith(both)
+    assert (READY in wrong) != surplus
     assert ("the others are too many" in wrong) == surplus
 
 

@@ -253,6 +253,21 @@ def test_why_reconciles_fail_is_in_the_evidence() -> None:
     assert one.evidence[-1].endswith("20 times: no such zone")
 
 
+@pytest.mark.parametrize("logged", [True, False])
+def test_an_error_before_any_request_stands_before_what_else_is_odd(logged: bool) -> None:
+    def fails(sim: Simulation) -> None:
+        for number in range(10):
+            clique(sim, f"c-{number}", 300, numbers={"status.phase": "Failed" if number == 3 else "Pending"})
+        for ms, count in ((3000, 0), (11_000, 20)):
+            sim.scrape(ms, {'controller_runtime_reconcile_total{controller="a",result="error"}': count})
+        if logged:
+            sim.add(rec.Mark(at=sim.at(11_500), label="log-errors", count=20, detail="ERROR: already owned by b"))
+
+    one = stall(fails)
+    assert ("already owned by b" in one.text) == logged
+    assert not (logged and "Pending" in one.text)
+
+
 @pytest.mark.parametrize(
     ("message", "times", "objects", "wrong", "words"),
     [
