@@ -38,7 +38,7 @@ from ..api_requests import triggers_of
 from ..reconciles import is_of, objects_of, singulars
 from ..result import OPERATOR, Finding
 from ..run_metrics import WINDOW
-from .evidence import ObjectId, Span, Touch
+from .evidence import ObjectId, Span, Touch, listed
 from .grouping import About, Aspect, Found
 from .noop_work import by_controller, caused_by_triggers, triggered_itself
 from .observed import QUIET_NS, Observed
@@ -83,6 +83,9 @@ _SHORT_NAME = 3
 
 _AGAIN = 3
 """Reconciles of each object in the second of a touch that are no more of the touch."""
+
+_CONTROLLERS = 2
+"""Controllers that all reconcile all their objects from which on no single change is why."""
 
 _WRITES_FOR_EACH = 2
 """Writes of one object for each of the workload's from which on it is written for each of them."""
@@ -173,7 +176,8 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
                 id=ID,
                 severity="note" if timers else "waste",
                 about=About(aspect=Aspect.AMOUNT, times=[(touch.start, touch.end)]),
-                text=f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
+                text=_went_through_all(seen, touch, reconciled)
+                or f"a change of an annotation of one of the {touch.life.resource} {done} {count:,} {what}; there"
                 f" are {len(there):,} such objects, "
                 + (
                     f"and it has to do with {own:,} of them"
@@ -188,6 +192,27 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
             worst = not timers, count, found
     if worst is not None:
         yield worst[2]
+
+
+def _went_through_all(
+    seen: Observed, touch: Touch, reconciled: Sequence[tuple[str, Sequence[str], int, str, bool]]
+) -> str:
+    """Return in words that all objects of several controllers were reconciled within a touch; empty otherwise.
+
+    One object wakes those of one controller; what goes through all of them just then is a timer of the caches.
+    """
+    through: dict[str, int] = {}
+    for what, resources, count, _, timers in reconciled:
+        there = sum(life.exists(touch.start) for resource in resources for life in seen.lives[resource])
+        if not timers and _MANY <= there <= count:
+            through[what] = count
+    if len(through) < _CONTROLLERS:
+        return ""
+    return (
+        f"within a second, in which the test changed no more than an annotation of one of the {touch.life.resource},"
+        f" there were {listed([f'{count:,} {what}' for what, count in through.items()])}: the operator goes through all"
+        " objects of all its controllers by itself, as with a resync period of its caches"
+    )
 
 
 def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[str], int, str, bool]]:

@@ -202,7 +202,8 @@ def _errors(seen: Observed) -> Iterator[Finding]:
         severity="waste",
         about=of_failures(),
         text=f"{failed:,} of {done:,} reconciles of {controller} ended with an error, and only"
-        f" {refused:,} of the operator's requests were refused: an error as a way to wait is tried again {again}",
+        f" {refused:,} of the operator's requests were refused: an error as a way to wait, or one that stays, is tried"
+        f" again {again}",
         check='error_ratio(kind="persistent")',
     )
 

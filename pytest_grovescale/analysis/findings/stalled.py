@@ -131,7 +131,14 @@ def _finding(seen: Observed, window: Window) -> Finding:
                 field=FINALIZERS,
             ),
             text=f"{stall}: {number_of(number, resource)} {form(number, 'waits for its', 'wait for their')} finalizer"
-            f" {name}" + _and_others(held) + ", which the operator does not take away",
+            f" {name}"
+            + _and_others(held)
+            + ", which the operator does not take away"
+            + (
+                f": {logged}"
+                if (logged := _logged(seen)) and failed.total() >= max(_FAILED, reconciled.total() / 2)
+                else ""
+            ),
             evidence=tuple(evidence) or (f"it sent {len(sent):,} requests in that time",),
             check='phase.milestone("gone", …)',
         )
@@ -209,13 +216,20 @@ def _why_failed(seen: Observed, window: Window, *, asked: bool) -> Iterator[str]
 
     Where they fail before any request, the error stands before what else is odd, which may well follow from it.
     """
-    error = next((mark for mark in seen.contents.marks if mark.label == operator_log.ERRORS), None)
-    says = error is not None and error.count >= _FAILED and not asked
-    if (known := cause(seen, window, of_requests=says)) is not None:
+    logged = _logged(seen)
+    if (known := cause(seen, window, of_requests=bool(logged) and not asked)) is not None:
         yield known.text
         yield from known.evidence
-    if error is not None:
-        yield f"the operator logged most often, {error.count:,} times: {operator_log.message(error.detail)}"
+    if logged:
+        yield logged
+
+
+def _logged(seen: Observed) -> str:
+    """Return in words the error that the operator's log has most often; empty where there are few."""
+    error = next((mark for mark in seen.contents.marks if mark.label == operator_log.ERRORS), None)
+    if error is None or error.count < _FAILED:
+        return ""
+    return f"the operator logged most often, {error.count:,} times: {operator_log.message(error.detail)}"
 
 
 def _changes(seen: Observed, window: Window, objects: set[tuple[str, ObjectId]]) -> str:

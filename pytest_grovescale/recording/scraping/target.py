@@ -189,6 +189,8 @@ class Target:
         """The error journaled since it last answered."""
         self._removed = False
         self._soon = asyncio.Event()
+        self._alone = asyncio.Lock()
+        """Of two answers that overlap, the one that is read last may be the older one: counters would seem to fall."""
 
     def move(self, finder: Finder, *, interval: float) -> None:
         """Scrape it at another location from the next time on; its history continues."""
@@ -250,7 +252,14 @@ class Target:
     # ---- one scrape
 
     async def scrape(self, edge: str = "") -> None:
-        """Scrape it and journal what changed, or that it failed: at an edge always, else when that is new."""
+        """Scrape it and journal what changed, or that it failed: at an edge always, else when that is new.
+
+        One at a time: another waits for the end of the one that runs.
+        """
+        async with self._alone:
+            await self._scrape(edge)
+
+    async def _scrape(self, edge: str) -> None:
         began = self._ledger.now()
         try:
             async with asyncio.timeout(TIMEOUT_S):

@@ -1207,6 +1207,23 @@ def test_the_children_of_a_touched_object_may_all_be_woken() -> None:
     assert "reconcile-amplification" not in ids(sim)
 
 
+@pytest.mark.parametrize(("woken", "by_itself"), [(20, True), (1, False)])
+def test_an_operator_that_goes_through_all_objects_just_then_was_not_woken_by_a_touch(
+    woken: int, by_itself: bool
+) -> None:
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+        made(sim, f"svc-{number}", 300 + number, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    kinds = ("clique", "service")
+    series = [f'controller_runtime_reconcile_total{{controller="{kind}",result="success"}}' for kind in kinds]
+    sim.scrape(DEPLOYED + 4900, dict.fromkeys(series, 40))
+    sim.scrape(DEPLOYED + 5700, dict(zip(series, (61, 40 + woken), strict=True)))
+    those = [one for one in found(sim) if one.id == "reconcile-amplification"]
+    assert [one.text.startswith("within a second") for one in those] == [by_itself]
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_all_that_name_a_touched_object_may_be_woken(named: bool) -> None:
     sim = settled()

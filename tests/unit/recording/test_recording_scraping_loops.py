@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import time
 from pathlib import Path
@@ -108,6 +109,40 @@ def test_one_whose_schedule_rests_is_scraped_beside_and_an_edge_does_not_wait_fo
     assert not harness.scrapes("hangs")
     assert not harness.scrapes("at-edges")
     assert not harness.records(SourceFailed)
+
+
+class Counting:
+    """Replies how often it was asked by then; the first time not before it is asked again, or a while has passed."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.again = asyncio.Event()
+
+    async def __call__(self, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        count = self.asked
+        if count > 1:
+            self.again.set()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.again.wait(), 0.2)
+        await reply(f"# TYPE a counter\na {count}\n")(writer)
+
+
+def test_scrapes_of_one_target_never_overlap(tmp_path: Path) -> None:
+    """Of two at once the older answer could be read last, and a counter would seem to have been reset."""
+
+    async def run() -> Harness:
+        async with serving() as endpoint:
+            target = endpoint.target("a", Counting())
+            async with scraping(tmp_path, target, interval=3600) as harness:
+                harness.scrapers.beside("a")
+                harness.scrapers.beside("a")
+                await until(lambda: len(harness.scrapes("a")) == 2)
+        return harness
+
+    first, second = asyncio.run(run()).scrapes("a")
+    assert (first.samples, second.samples) == ({"a": 1}, {"a": 2})
+    assert second.at - second.took_ns >= first.at
 
 
 def test_one_that_hangs_keeps_no_one_waiting(tmp_path: Path) -> None:
