@@ -122,7 +122,9 @@ class ObservedLimits(ObservedObjects):
         return max(rates) if alike else None
 
     def _rate_of_all(self, span: Span, sent: Sequence[Sent]) -> float | None:
-        if len(sent) < _LEAST_EXACT or not span.phase.milestones:
+        """Return the rate at which requests come; of a single worker, its own pause would look the same."""
+        busy = [row.busy_workers for row in span.phase.workers if row.busy_workers is not None]
+        if len(sent) < _LEAST_EXACT or not span.phase.milestones or (busy and max(busy) < _SEVERAL):
             return None
         gaps = [after.received - before.received for before, after in itertools.pairwise(sent)]
         middle, (least, *_, most) = statistics.median(gaps), statistics.quantiles(gaps, n=5)

@@ -108,7 +108,8 @@ def findings(seen: Observed) -> Iterator[Finding]:
 def _at_one_rate(seen: Observed) -> Iterator[Finding]:
     """Yield the phases in which all requests of all workers came at one rate."""
     rates = [(span, rate) for span in seen.spans if (rate := seen.steady_rate(span)) is not None]
-    if rates and not any(rate_limited(span) for span, _ in rates):
+    # A limit that the metrics of one phase show is that of the others.
+    if rates and not any(map(rate_limited, seen.spans)):
         span, rate = max(rates, key=lambda one: one[0].phase.seconds)
         number = len(seen.requests_in(span.start, span.end))
         each_kind = number > _SOME_KINDS * rate * (seen.reached(span) - span.start) / 1e9

@@ -379,9 +379,16 @@ def twelve_owners() -> Simulation:
 
 
 @pytest.mark.parametrize(
-    ("order", "jitter", "named"), [("in turn", 0, True), ("in a row", 0, False), ("in turn", 12, False)]
+    ("order", "jitter", "busy", "named"),
+    [
+        ("in turn", 0, None, True),
+        ("in a row", 0, None, False),
+        ("in turn", 12, None, False),
+        ("in turn", 0, 4.0, True),
+        ("in turn", 0, 1.0, False),  # a single worker that pauses
+    ],
 )
-def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, named: bool) -> None:
+def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, busy: float | None, named: bool) -> None:
     """Twelve owners with ten children each: several workers that share a limit, a single one, or none."""
     sim = twelve_owners()
     for number in range(120):
@@ -389,6 +396,8 @@ def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, nam
         ms = 200 + 24 * number + sim.random.randint(-jitter, jitter)
         clique(sim, f"child-{owner}-{child}", ms, owner=f"uid-owner-{owner}")
     gone(sim)
+    if busy is not None:
+        busy_workers(sim, busy)
     texts = [one.text for one in found(sim) if "of its client" in one.text]
     assert len(texts) == named
     assert all("at 41.7 a second" in text for text in texts)
