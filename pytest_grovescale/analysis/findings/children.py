@@ -200,20 +200,25 @@ def _select_alike(seen: Observed) -> Iterator[Finding]:
             selects = life.events[0].selects
             if selects and life.made_by_operator and owner is not None and seen.pods_below.get(owner.uid):
                 alike[resource, life.namespace, selects][owner.object] = life
+    kinds: dict[tuple[str, str], list[list[Life]]] = defaultdict(list)
     for (resource, _, _), of_owners in alike.items():
         # What went before others came, as in cycles, selected nothing of theirs.
         last = max(life.begun for life in of_owners.values())
         found = [life for life in of_owners.values() if life.exists(last)]
         if len(found) >= _FEW_OWNERS:
             owners = {seen.known[life.owner].resource for life in found if life.owner}
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=About(aspect=Aspect.STATE, objects={life.key for life in found}, field="spec.selector"),
-                text=f"{len(found):,} {resource} of {' and '.join(sorted(owners))} have one and the same selector: each"
-                " selects the pods of all of them, not those of its owner",
-                evidence=(", ".join(life.name for life in found[:_SHOWN]),),
-            )
+            kinds[resource, " and ".join(sorted(owners))].append(found)
+    for (resource, of), groups in kinds.items():
+        lives = [life for found in groups for life in found]
+        one = "one and the same selector" if len(groups) == 1 else f"{len(groups):,} selectors between them"
+        yield Found(
+            id=ID,
+            severity="defect",
+            about=About(aspect=Aspect.STATE, objects={life.key for life in lives}, field="spec.selector"),
+            text=f"{len(lives):,} {resource} of {of} have {one}: each selects the pods of all of them, not those of"
+            " its owner",
+            evidence=tuple(", ".join(life.name for life in found[:_SHOWN]) for found in groups[:_SHOWN]),
+        )
 
 
 def _budgets(seen: Observed) -> Iterator[Finding]:

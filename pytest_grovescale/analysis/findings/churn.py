@@ -49,6 +49,9 @@ _SHOWN = 3
 _FEW = 2
 _MOMENTS_NS = 5_000_000_000
 """Objects that their maker deletes within that time of which few show that it decides on a cache that is behind."""
+_TRIED_AGAIN_NS = 30_000_000_000
+"""Time within which an operator makes an object again under its name, after an error as well, ns."""
+
 _COLLECTOR = ("generic-garbage-collector", "kube-controller-manager")
 """Ends of the names of who collects garbage."""
 _JOB_DONE = condition("Complete")
@@ -59,8 +62,10 @@ _BEFORE_NS = 10_000_000_000
 _UPDATED = frozenset(
     {"configmaps", "secrets", "services", "serviceaccounts", "roles.rbac.authorization.k8s.io", BUDGETS}
     | {"horizontalpodautoscalers.autoscaling", "ingresses.networking.k8s.io", "networkpolicies.networking.k8s.io"}
+    | {"deployments.apps", "daemonsets.apps"}
 )
-"""Kinds of which an update changes nearly everything; of others an operator may have to make new ones."""
+"""Kinds of which an update changes nearly everything; of others, as StatefulSets with their claims, an operator may
+have to make new ones."""
 _LATER_NS = 1_500_000_000
 """Time after which an operator's cache, on a busy machine too, shows that an object is being deleted, ns."""
 
@@ -383,19 +388,21 @@ def _replaced_beside(seen: Observed) -> Iterator[Finding]:
         )
 
 
-def _deleted_for_another(seen: Observed, life: Life) -> int | None:
-    """Return when the operator deleted an object in whose place it made another one, while their owner stayed."""
+def _deleted_for_another(seen: Observed, life: Life, within: int = _MOMENTS_NS) -> int | None:
+    """Return when the operator deleted an object in whose place it made another one, while their owner stayed.
+
+    ``within``: how soon after it was gone, ns.
+    """
     at, gone = life.deleted_at, life.gone_at
-    # Of several that had its name, the last deletion is known.
     if at is None or gone is None or not life.begun < at < gone + _CAUSE_NS:
         return None
     if at > (seen.workload_deleted or seen.end):
         return None
     owner = seen.known.get(life.owner or "")
-    if owner is None or any(one.deleting(at + _MOMENTS_NS) for one in seen.line(owner)):
+    if owner is None or any(one.deleting(at + within) for one in seen.line(owner)):
         return None
     like = (one for one in seen.children.get(owner.uid, ()) if one.resource == life.resource and one is not life)
-    return at if any(at - _CAUSE_NS < one.begun < gone + _MOMENTS_NS for one in like) else None
+    return at if any(at - _CAUSE_NS < one.begun < gone + within for one in like) else None
 
 
 def _lost_ready(life: Life, at: int) -> bool:
@@ -415,12 +422,13 @@ def _made_again(seen: Observed) -> Iterator[Finding]:
     for resource in sorted(_UPDATED & set(seen.lives)):
         again: list[Life] = []
         for life in seen.lives[resource]:
-            gone, at = life.gone_at, _deleted_for_another(seen, life)
+            gone, at = life.gone_at, _deleted_for_another(seen, life, _TRIED_AGAIN_NS)
             if gone is None or at is None or _in_one_step(seen, life):
                 continue
-            after = (one for one in seen.of_name[life.key] if gone - _CAUSE_NS < one.begun < gone + _MOMENTS_NS)
+            after = (one for one in seen.of_name[life.key] if gone - _CAUSE_NS < one.begun < gone + _TRIED_AGAIN_NS)
             # What the test wanted gone and then back is another matter.
-            after = (one for one in after if not seen.by_harness(at, one.begun))
+            touched = _touched_at(seen, seen.line(life)[-1])
+            after = (one for one in after if not any(at < moment < one.begun for moment in touched))
             if any(one.owner == life.owner and one.made_by_operator for one in after if one is not life):
                 again.append(life)
         if len(again) >= _LEAST_REWRITTEN:

@@ -11,11 +11,11 @@ returns counts where neither the object's generation nor anything else of its me
 (but what kopf keeps there of its progress), nor the spec of anything below it, no pod there ceased to be Ready or went,
 only the operator wrote it, and the test no object of another kind, but those that came with it; where a phase says that
 the object's work has ended, since it said so. Three objects and a tenth of the kind count, or three times on one. A
-time of transition counts where its condition has the status that it had, in five changes on three objects; within a
-second after the change before, which a cache may not show yet, not alone after a transition, nor where most changes of
-a status keep it. A message counts where it changed three times, alone, after triggers and touches that change nothing,
-or in idle windows. A condition that never comes is a note, of all of the test's own objects of a kind, in a test whose
-phases pass without it.
+time of transition counts where its condition has the status that it had, in five changes on three objects; not alone
+within three seconds after a transition, which a cache may not show yet, nor within one after any change where most
+changes of a status keep it. A message counts where it changed three times, alone, after triggers and touches that
+change nothing, or in idle windows. A condition that never comes is a note, of all of the test's own objects of a kind,
+in a test whose phases pass without it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ _LAG_NS = 1_000_000_000
 _BY_LAG = 0.3
 """Share of a status's changes up to which a cache that does not show the last one yet may be why a time moves, and for
 how long it may not, ns."""
+_REPEATED_NS = 3_000_000_000
+"""How long a blocked operator's cache may not show a transition of its own, ns."""
 _FOLLOWS_NS = 500_000_000
 """Time within which an operator takes in what it itself wrote of another object, ns."""
 
@@ -301,7 +303,7 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
 
 def _repeats_a_transition(life: Life, event: ObjectSeen) -> bool:
     """Return whether an event has nothing but the time of a transition that a cache does not show yet."""
-    before = life.between(event.at - _LAG_NS, event.at)
+    before = life.between(event.at - _REPEATED_NS, event.at)
     return changed_paths(event, "") == [_MOVED] and bool(before) and _STATUS in changed_paths(before[-1], _LIST)
 
 

@@ -20,14 +20,15 @@ for each object. Of memory only what Go's collector found in use counts (its nex
 while the workload was being deleted, and only where it is twice that of the start and never was more: caches shrink
 with their objects. RSS counts where it grew in each of three phases, without the first, by about as much for each
 reconcile, and the language frees what is not used: a JVM takes new memory until its first collection. Of four phases
-one may be another controller's; where no metric says the language, it has to have doubled since the first.
+one may be another controller's; where no metric says the language, it has to have doubled since the first, or to have
+grown by more than half and by the same for each reconcile of all phases.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from statistics import median
 
 from ...exposition.families import LIBRARIES, family_of, parse
@@ -77,6 +78,9 @@ on memory is kept that nothing needs: allocators keep what the deployment took, 
 _LEAST_RECONCILES, _PHASES = 15, 3
 _RSS_OF_EACH = 20 << 10
 """Growth of RSS with each reconcile, bytes, in each of so many phases with so many reconciles."""
+_EVEN, _EVENLY, _FEW_THREADS = 1.4, 0.6, 16
+"""Ratio of the most and the least for each reconcile that is even, growth of memory that suffices then, and threads of
+which a JVM has more."""
 _SEVERAL_COLLECTIONS = 3
 _LAZY = ("jvm_", "nodejs_")
 _LEAST_LAZY = 32 << 20
@@ -365,7 +369,7 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
     each = [added / reconciles for _, reconciles, added in grown]
     total = sum(added for _, _, added in grown)
     filled = reads.get(f"end:{seen.spans[0].phase.name}")
-    if not _frees_soon(target, doubled=filled is not None and total >= filled.rss_bytes):
+    if filled is None or not _frees_soon(target, most=total >= filled.rss_bytes * _needed(each, filled)):
         return
     if total < _LEAST_LAZY and any(series.startswith(_LAZY) for series in target.series):
         return
@@ -381,14 +385,23 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
     )
 
 
-def _frees_soon(target: TargetHistory, *, doubled: bool) -> bool:
+def _needed(each: Sequence[float], filled: CpuRead) -> float:
+    """Return by how much of what was in use after the first phase memory has to grow where nothing says the language.
+
+    By as much again: the heap of a program in Go is collected before. That shows as a growth which is not the same for
+    each reconcile of all phases; where it is, less says enough, but of a JVM, which has many threads.
+    """
+    even = len(each) > _PHASES and max(each) <= _EVEN * min(each) and (filled.threads or 0) <= _FEW_THREADS
+    return _EVENLY if even else 1.0
+
+
+def _frees_soon(target: TargetHistory, *, most: bool) -> bool:
     """Return whether what a reconcile took is free at its end, or collections have run: a JVM's heap may grow first.
 
-    ``doubled``: its memory did, before which the heap of a program in Go is collected; that counts where nothing says
-    the language.
+    ``most``: it grew by so much (`_needed`) that one must have; that counts where nothing says the language.
     """
     if not any(series.startswith(_RUNTIMES) for series in target.series):
-        return doubled
+        return most
     several = _collections(target, 0, len(target.moments) - 1) >= _SEVERAL_COLLECTIONS
     return several or any(series.startswith("python_info") for series in target.series)
 

@@ -77,7 +77,7 @@ class ObservedObjects(ObservedRequests):
                         updates=len(writers),
                         own_updates=writers.count(self.operator),
                         made_by_operator=of in made or (unnamed and came and first.at >= self.begin),
-                        deleted_at=self._deleted.get((resource, of))
+                        deleted_at=self._deleted_by_name(writes)
                         or self._deleted_together(resource, of[0], marked_at or gone_at, writes),
                     )
                     found[resource].append(life)
@@ -296,11 +296,10 @@ class ObservedObjects(ObservedRequests):
             for story in self.stories
         )
 
-    @functools.cached_property
-    def _deleted(self) -> Mapping[tuple[str, ObjectId], int]:
-        """(resource, object) → when the operator last deleted it, of the deletions that were accepted."""
-        accepted = (one for one in self.requests if one.verb == "delete" and not one.refused)
-        return {(one.resource, one.object): one.completed for one in accepted}
+    def _deleted_by_name(self, writes: Iterable[Sent]) -> int | None:
+        """Return when the operator last deleted the object that some writes name; None: never."""
+        deletions = (one.completed for one in writes if one.verb == "delete" and one.user == self.operator)
+        return max(deletions, default=None)
 
     @functools.cached_property
     def _collections(self) -> Mapping[tuple[str, str], Sequence[Sent]]:

@@ -246,6 +246,31 @@ def test_what_is_made_again_under_its_name(same: bool, number: int, between: boo
     assert any("under the same names" in one for one in text) == wrong
 
 
+def test_what_is_made_again_twice_was_deleted_twice() -> None:
+    """The log has several deletions of one name: each is of the object that had it then."""
+    sim = settled()
+    sim.add(rec.Mark(at=sim.at(CHANGED + 300), label="patch", state="begin"))
+    for index in range(3):
+        name = f"c-{index}"
+        applied(sim, name, metadata_generation=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        shown(sim, name, CHANGED, numbers={"metadata.generation": 2})
+        for again in range(2):
+            at = CHANGED + 100 + 400 * again
+            parts: dict[str, Any] = {"resource": "services", "namespace": "t", "name": f"{name}-s"}
+            sim.request(at, verb="delete", **parts)
+            old = f"again-{name}-{again - 1}" if again else f"uid-{name}-s"
+            seen_as: dict[str, Any] = {"watch": sim.watch_ids[SERVICES], "namespace": "t", "name": f"{name}-s"}
+            seen_as["owner"] = f"uid-{name}"
+            sim.add(rec.ObjectSeen(at=sim.at(at + 10), change="deleted", uid=old, **seen_as))
+            sim.request(at + 50, verb="create", code=201, **parts)
+            sim.add(rec.ObjectSeen(at=sim.at(at + 60), change="added", uid=f"again-{name}-{again}", **seen_as))
+        sim.add(rec.ObjectSeen(at=sim.at(DELETED - 400), change="deleted", uid=f"again-{name}-1", **seen_as))
+    all_gone(sim)
+    (text,) = [one.text for one in findings(sim, "churn") if "under the same names" in one.text]
+    assert "deleted 6 services" in text
+
+
 @pytest.mark.parametrize(
     ("changes", "owners", "goes", "paths", "noted"),
     [
