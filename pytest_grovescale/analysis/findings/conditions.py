@@ -44,7 +44,8 @@ _WANTED = frozenset(
 """Conditions that are True of an object that is as it should be."""
 _MESSAGE = f"{_LIST}[].message"
 _MOVED = f"{_LIST}[].lastTransitionTime"
-_STATUS = f"{_LIST}[].status"
+_TRANSITIONS = frozenset(("status", _LIST, f"{_LIST}[].status"))
+"""Paths of changes that bring a condition, or another status of one."""
 _LAG_NS = 1_000_000_000
 _BY_LAG = 0.3
 """Share of a status's changes up to which a cache that does not show the last one yet may be why a time moves, and for
@@ -304,7 +305,8 @@ def _moved(seen: Observed, resource: str, lives: Sequence[Life]) -> Iterator[Fin
 def _repeats_a_transition(life: Life, event: ObjectSeen) -> bool:
     """Return whether an event has nothing but the time of a transition that a cache does not show yet."""
     before = life.between(event.at - _REPEATED_NS, event.at)
-    return changed_paths(event, "") == [_MOVED] and bool(before) and _STATUS in changed_paths(before[-1], _LIST)
+    came = changed_paths(before[-1], "status") if before else []
+    return changed_paths(event, "") == [_MOVED] and not _TRANSITIONS.isdisjoint(came)
 
 
 def _kept(seen: Observed, lives: Sequence[Life]) -> int:

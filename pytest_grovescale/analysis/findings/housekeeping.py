@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from statistics import median
 
@@ -51,6 +51,9 @@ _NEXT_TO_NOTHING = 0.1
 """Objects changed for each Event up to which the Events are of no change."""
 _LEAST_CONNECTIONS = 100
 _AS_MANY = (0.8, 1.2)
+_LEAST_CONNECTED, _PHASES, _SPREAD, _AS_MANY_OF = 15, 3, 3, (0.8, 1.5)
+"""Reconciles of a phase, phases, ratio of the most and the fewest, and of connections to them, by which each opens one.
+"""
 _OTHERS = 0.3
 """Connections a second in a phase with few requests, of those in one with many, up to which others open hardly any."""
 
@@ -293,6 +296,33 @@ def _watched_twice(seen: Observed) -> Iterator[Finding]:
         )
 
 
+def _connected_by_reconciles(seen: Observed, made: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
+    """Yield that each reconcile opens a connection, as with a client of its own, by phase → (connections, requests).
+
+    Not the first phase: what starts opens some. That they go with the reconciles where these are few and where they are
+    many shows that they are theirs.
+    """
+    counts = {span.phase.name: sum(row.count for row in span.phase.reconciles) for span in seen.spans[1:]}
+    busy = {name: count for name, count in counts.items() if name in made and count >= _LEAST_CONNECTED}
+    least, most = (of(busy.values(), default=0) for of in (min, max))
+    if len(busy) < _PHASES or most < _SPREAD * least:
+        return
+    if not all(_AS_MANY_OF[0] * count <= made[name][0] <= _AS_MANY_OF[1] * count for name, count in busy.items()):
+        return
+    opened, reconciles = sum(made[name][0] for name in busy), sum(busy.values())
+    yield Found(
+        id=ID,
+        severity="waste",
+        about=About(aspect=Aspect.AMOUNT),
+        text=f"the operator opens a connection to the API server in nearly each reconcile: {opened:,} in"
+        f" {reconciles:,} reconciles, each with a TLS handshake on both sides",
+        evidence=(
+            "one client for all reconciles keeps its connections open",
+            ", ".join(f"{made[name][0]:,} connections, {count:,} reconciles in {name}" for name, count in busy.items()),
+        ),
+    )
+
+
 def _connections(seen: Observed) -> Iterator[Finding]:
     """Yield a finding where the operator opens a connection for each of its requests."""
     made = [
@@ -311,6 +341,7 @@ def _connections(seen: Observed) -> Iterator[Finding]:
         if asked < _LEAST_CONNECTIONS and span.phase.seconds >= 1
     ]
     if not busy or not all(_AS_MANY[0] * asked <= opened <= _AS_MANY[1] * asked for _, opened, asked in busy):
+        yield from _connected_by_reconciles(seen, {span.phase.name: (opened, asked) for span, opened, asked in made})
         return
     per_s = [opened / span.phase.seconds for span, opened, _ in busy]
     if len(busy) + len(by_others) > 1 and max(by_others, default=0.0) <= _OTHERS * min(per_s):

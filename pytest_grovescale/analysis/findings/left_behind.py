@@ -26,7 +26,7 @@ import msgspec
 
 from ...recording.object_references import any_kind
 from ..result import Finding
-from .evidence import FINALIZERS, Life, ObjectId, form, number_of, of_kubernetes, shown
+from .evidence import FINALIZERS, Life, ObjectId, changed_paths, form, listed, number_of, of_kubernetes, shown
 from .grouping import About, Aspect, Found
 from .observed import Observed
 
@@ -147,6 +147,8 @@ def _orphaned(seen: Observed) -> Iterator[Finding]:
 def _of_what_was_dropped(seen: Observed) -> Iterator[Finding]:
     """Yield the kinds whose objects stay when the spec of their owner loses what they are named for."""
     stayed: dict[tuple[str, str], list[tuple[Life, str]]] = defaultdict(list)
+    changed: dict[str, dict[Life, str]] = defaultdict(dict)
+    """Kind → owners, and the field that lost it."""
     for lives in seen.lives.values():
         for life, event in ((one, event) for one in lives for event in one.events if event.dropped):
             until = next((other.at for other in life.events if other.at > event.at and other.dropped), seen.end)
@@ -158,20 +160,29 @@ def _of_what_was_dropped(seen: Observed) -> Iterator[Finding]:
                 part = next((part for part in _parts(child.name) if any_kind(part) in event.dropped), "")
                 if part and child.stays(until) and part != life.name and _has_a_sibling(child, part, children):
                     stayed[child.resource, life.resource].append((child, part))
+                    changed[life.resource][life] = next(iter(changed_paths(event, "spec")), "spec")
+    kinds: dict[str, dict[str, list[tuple[Life, str]]]] = defaultdict(dict)
     for (resource, of), found in sorted(stayed.items()):
         if len({child.owner for child, _ in found}) >= _SHOWN:
-            child, part = found[0]
-            yield Found(
-                id=ID,
-                severity="defect",
-                about=About(aspect=Aspect.STATE, objects={one.key for one, _ in found}),
-                text=f"{number_of(len(found), resource)} stay that are named for what the spec of their {of} had, and"
-                f" has no more: {shown(child.object)} for {part}",
-                evidence=(
-                    "others of that pattern were made for what it has: the operator makes, and does not take back",
-                ),
-                check=f'phase.milestone(…, conditions.count("{resource}", …))',
-            )
+            kinds[of][resource] = found
+    for of, by_resource in kinds.items():
+        every = [one for found in by_resource.values() for one in found]
+        child, part = every[0]
+        those = listed([number_of(len(found), resource) for resource, found in by_resource.items()])
+        yield Found(
+            id=ID,
+            severity="defect",
+            # That the change had no effect is the same, where nothing else of it had one.
+            about=About(
+                aspect=Aspect.STATE,
+                objects={one.key for one in [*changed[of], *(child for child, _ in every)]},
+                field=Counter(changed[of].values()).most_common(1)[0][0],
+            ),
+            text=f"{those} stay that are named for what the spec of their {of} had, and has no more:"
+            f" {shown(child.object)} for {part}",
+            evidence=("others of that pattern were made for what it has: the operator makes, and does not take back",),
+            check=f'phase.milestone(…, conditions.count("{next(iter(by_resource))}", …))',
+        )
 
 
 def _has_a_sibling(child: Life, part: str, children: Sequence[Life]) -> bool:

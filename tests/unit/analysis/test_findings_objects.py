@@ -1866,6 +1866,34 @@ def test_a_connection_for_each_request(accepted: tuple[int, ...] | None, wrong: 
 
 
 @pytest.mark.parametrize(
+    ("reconciles", "each", "wrong"),
+    [
+        ((20, 90, 40), (1.1, 1.2, 1.0), True),
+        ((20, 90, 40), (1.1, 0.2, 1.0), False),
+        ((20, 90, 40), (2.1, 2.2, 2.0), False),
+        ((20, 30, 40), (1.1, 1.2, 1.0), False),  # of another program, as many a second
+        ((20, 90), (1.1, 1.2), False),
+    ],
+)
+def test_a_connection_in_each_reconcile(reconciles: tuple[int, ...], each: tuple[float, ...], wrong: bool) -> None:
+    sim = settled(150)
+    total = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    done, opened = 100, 400
+    # The first one's edges are those of the phase before, too.
+    for number, (count, share) in enumerate([(0, 0.0), *zip(reconciles, each, strict=True)]):
+        start, end, name = DELETED + 10 + 200 * number, DELETED + 200 + 200 * number, f"again-{number}"
+        sim.phase(name, start, end)
+        for edge, ms in (("start", start - 1), ("end", end - 1)):
+            done += count * (edge == "end")
+            opened += round(count * share) * (edge == "end")
+            sim.scrape(ms, {total: done}, edge=f"{edge}:{name}")
+            server: dict[str, Any] = {"process": "kube-apiserver", "pid": 11, "cpu_ns": 10**9, "rss_bytes": 10**8}
+            sim.add(rec.CpuRead(at=sim.at(ms), accepted=opened, edge=f"{edge}:{name}", **server))
+    gone(sim)
+    assert any("in nearly each reconcile" in one.text for one in found(sim)) == wrong
+
+
+@pytest.mark.parametrize(
     ("times", "apart_ms", "made", "wrong"),
     [
         (4, 1500, False, True),
