@@ -186,13 +186,16 @@ def reasons(test: TestResult) -> list[str]:
     """Return the reasons of the verdict, worst first: checks with figure > bound and source, phases, the test's error.
 
     Empty for a test that passed. Disruptions come before what they may have caused, except for the one that
-    `verdict_line` names.
+    `verdict_line` names. Checks that a test which ended early left undecided are one line, behind why it did.
     """
     found = _failed(test)
     if test.verdict != "passed":
         first = foremost_disruption(test)
         found += [one for one in disruptions(test) if one != first]
-    found += [f"inconclusive: {_check(check)}" for check in test.checks if check.verdict == "inconclusive"]
+    undecided = [f"inconclusive: {_check(check)}" for check in test.checks if check.verdict == "inconclusive"]
+    ended = any(phase.outcome != "passed" for phase in test.phases) or test.verdict in ("interrupted", "error")
+    if not ended:
+        found += undecided
     messages = [
         phase.message.strip().partition("\n")[0] or f"{phase.name}: {phase.outcome} after {seconds(phase.seconds)}"
         for phase in test.phases
@@ -205,6 +208,10 @@ def reasons(test: TestResult) -> list[str]:
         found.append(test.failure)
     for phase in test.phases:
         found += map(figures.late_text, phase.late[:_LATE_SHOWN])
+    if ended and len(undecided) > 1:
+        found.append(f"{len(undecided)} of {count(len(test.checks))} checks could not be decided: the test ended early")
+    elif ended:
+        found += undecided
     return found
 
 

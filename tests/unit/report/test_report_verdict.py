@@ -194,6 +194,17 @@ def test_what_broke_beneath_a_phase_comes_first_in_every_report(verdict: TestVer
     assert f"{BROKEN.text}; uncertain: CPU, API traffic" in lines
 
 
+@pytest.mark.parametrize("case", ["milestone failed", "interrupted"])
+@pytest.mark.parametrize("undecided", [0, 1, 3])
+def test_why_a_test_ended_comes_before_the_checks_that_it_left_undecided(case: str, undecided: int) -> None:
+    changes, _, first = CASES[case]
+    test = result_of({**changes, "checks": (BUDGET, *[UNDECIDED] * undecided)})
+    found = summary.reasons(test)
+    left = [at for at, line in enumerate(found) if "inconclusive" in line or "could not be decided" in line]
+    assert left == [len(found) - 1] * (undecided > 0), "in one line, the last"
+    assert first in " ".join(run_report.render_line(test).split()), "and the reason first"
+
+
 @pytest.mark.parametrize("kind", ["component-exit", "component-restart"])
 def test_components_that_ended_with_their_cluster_are_no_cause_of_the_error_that_says_why(kind: DisruptionKind) -> None:
     broken = msgspec.structs.replace(BROKEN, kind=kind)
