@@ -40,6 +40,7 @@ _STATE = (
     r"|scheduled|synced|bound|connected|paused|stale|expired|online|offline|used|free"
     r"|occupied|in_use|taken|leased|allocated|reserved"
 )
+_READY = r"ready|healthy|bound|synced"
 _WANTED = r"desired|expected|total|wanted|managed|known|registered|configured"
 
 
@@ -87,6 +88,7 @@ _PAIRS = (
     _pair("gauge", "", "limit|max|maximum|capacity", "it is {less}, and {more} is {whole}"),
     _pair("gauge", _NOW, _MOST, "it is {less}, and {more} is {whole}"),
     _pair("gauge", _STATE, _WANTED, "it is {less}, and {more} is {whole}"),
+    _pair("gauge", _READY, "size", "it is {less}, and {more} is {whole}"),
     _pair("gauge", _STATE, "", "it is a part of {more}, and is {less} where that is {whole}"),
     _pair("gauge", "min|minimum|lowest", "max|maximum|highest", "it is {less}, and {more} is {whole}", times=True),
 )

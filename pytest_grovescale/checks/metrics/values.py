@@ -374,7 +374,7 @@ def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
             rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
             groups[rest].append((one, value))
     text = family.family.help
-    whether = _WHETHER.match(text) is not None
+    whether = _WHETHER.match(text) is not None or _ONE_HOLDS.search(text) is not None
     every = {value for group in groups.values() for _, value in group}
     for group in groups.values():
         values = [value for _, value in group]
