@@ -296,8 +296,8 @@ def _watched_twice(seen: Observed) -> Iterator[Finding]:
         )
 
 
-def _connected_by_reconciles(seen: Observed, made: Mapping[str, tuple[int, int]]) -> Iterator[Finding]:
-    """Yield that each reconcile opens a connection, as with a client of its own, by phase → (connections, requests).
+def _connected_by_reconciles(seen: Observed, made: Mapping[str, int]) -> Iterator[Finding]:
+    """Yield that each reconcile opens a connection, as with a client of its own, by phase → connections.
 
     Not the first phase: what starts opens some. That they go with the reconciles where these are few and where they are
     many shows that they are theirs.
@@ -307,9 +307,9 @@ def _connected_by_reconciles(seen: Observed, made: Mapping[str, tuple[int, int]]
     least, most = (of(busy.values(), default=0) for of in (min, max))
     if len(busy) < _PHASES or most < _SPREAD * least:
         return
-    if not all(_AS_MANY_OF[0] * count <= made[name][0] <= _AS_MANY_OF[1] * count for name, count in busy.items()):
+    if not all(_AS_MANY_OF[0] * count <= made[name] <= _AS_MANY_OF[1] * count for name, count in busy.items()):
         return
-    opened, reconciles = sum(made[name][0] for name in busy), sum(busy.values())
+    opened, reconciles = sum(made[name] for name in busy), sum(busy.values())
     yield Found(
         id=ID,
         severity="waste",
@@ -318,7 +318,7 @@ def _connected_by_reconciles(seen: Observed, made: Mapping[str, tuple[int, int]]
         f" {reconciles:,} reconciles, each with a TLS handshake on both sides",
         evidence=(
             "one client for all reconciles keeps its connections open",
-            ", ".join(f"{made[name][0]:,} connections, {count:,} reconciles in {name}" for name, count in busy.items()),
+            ", ".join(f"{made[name]:,} connections, {count:,} reconciles in {name}" for name, count in busy.items()),
         ),
     )
 
@@ -341,7 +341,7 @@ def _connections(seen: Observed) -> Iterator[Finding]:
         if asked < _LEAST_CONNECTIONS and span.phase.seconds >= 1
     ]
     if not busy or not all(_AS_MANY[0] * asked <= opened <= _AS_MANY[1] * asked for _, opened, asked in busy):
-        yield from _connected_by_reconciles(seen, {span.phase.name: (opened, asked) for span, opened, asked in made})
+        yield from _connected_by_reconciles(seen, {span.phase.name: opened for span, opened, _ in made})
         return
     per_s = [opened / span.phase.seconds for span, opened, _ in busy]
     if len(busy) + len(by_others) > 1 and max(by_others, default=0.0) <= _OTHERS * min(per_s):
