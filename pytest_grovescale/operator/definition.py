@@ -335,8 +335,20 @@ def _absolute(file: Path, build: list[str], fail: Fail, place: Keys, name: str) 
     found = (file.parent / name).expanduser().resolve()
     if not found.exists():
         made = f" What its build makes has to be there before: {shlex.join(build)}" if build else ""
-        raise fail(place, f"no such file or folder: {found}", f"Paths are relative to the definition file.{made}")
+        steps = f"{_near_path(found)} Paths are relative to the definition file.{made}".lstrip()
+        raise fail(place, f"no such file or folder: {found}", steps)
     return str(found)
+
+
+def _near_path(missing: Path) -> str:
+    """Return ``Did you mean rbac.yaml?`` for the first part of a path that is not there; empty where none is near."""
+    part = missing
+    while not part.parent.is_dir() and part != part.parent:
+        part = part.parent
+    try:
+        return did_you_mean(part.name, [other.name for other in part.parent.iterdir()])
+    except OSError:  # a folder that may not be listed
+        return ""
 
 
 def _resolve_paths(written: OperatorFile, absolute: Absolute, workdir: Path) -> OperatorFile:
