@@ -67,6 +67,9 @@ def first_test(
     steps = [_step(*samples[kind], found, created, alone=len(samples) == 1) for kind in _named(resource.kind, samples)]
     steps = [_after(steps[:index], step) for index, step in enumerate(steps)]
     makes = [plural for plural in _MAKES_PODS if plural in created]
+    has_pods = bool(owned & _POD_OWNERS) or bool(makes)
+    # What a kind without a namespace makes is in namespaces of its own choice; those of a real cluster have other pods.
+    may_count_pods = resource.namespaced or not found.manifests
     guesses = []
     if "GenerationChangedPredicate" in found.text and "AnnotationChangedPredicate" not in found.text:
         guesses.append("the program has a GenerationChangedPredicate: a change of an annotation may not reach it")
@@ -84,7 +87,8 @@ def first_test(
         constants=[is_handled] if any("HANDLED" in one.expression for step in steps for one in step.milestones) else [],
         place='cluster="kind"' if found.manifests else "nodes=10",
         trigger_guesses=guesses,
-        has_pods=bool(owned & _POD_OWNERS) or bool(makes),
+        has_pods=has_pods and may_count_pods,
+        pods_scope="" if resource.namespaced else ', namespace="*"',
         pods_guess="" if owned & _POD_OWNERS else f"its role may create {' and '.join(makes)}: no pod is left of them",
     )
 
@@ -117,7 +121,7 @@ def _step(resource: CustomResource, sample: Sample, found: Program, created: Col
     if not deploy and found.language == "python" and re.search(handlers, found.text, re.M):
         deploy = [_handled_by_kopf(resource)]
     if not deploy and len(owned) == 1:
-        deploy = [_children(*owned)]
+        deploy = [_children(next(iter(owned)), resource)]
     return Step(
         plural=workload,
         resource=resource.target,
@@ -155,10 +159,11 @@ def _after(before: Sequence[Step], step: Step) -> Step:
     return msgspec.structs.replace(step, milestones=tuple(milestones))
 
 
-def _children(kind: str) -> Milestone:
+def _children(kind: str, owner: CustomResource) -> Milestone:
+    scope = "" if owner.namespaced else ', namespace="*"'
     return Milestone(
         name=f"{kind.lower()}s-there",
-        expression=f'conditions.count("{kind.lower()}", objects, op=">=")',
+        expression=f'conditions.count("{kind.lower()}", objects, op=">="{scope})',
         reason=f"the operator owns {kind}s: one or more for each object",
         is_guess=True,
     )

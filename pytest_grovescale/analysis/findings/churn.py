@@ -34,7 +34,7 @@ from statistics import median
 from ...recording.conditions import READY_PATH
 from ...recording.records import ObjectSeen
 from ..result import Finding, Severity
-from .evidence import BUDGETS, WANTED, Life, ObjectId, changed_paths, condition, only_number, shown
+from .evidence import BUDGETS, PHASE, WANTED, Life, ObjectId, changed_paths, condition, only_number, shown
 from .grouping import About, Aspect, Found
 from .observed import AGAIN, Observed
 
@@ -470,7 +470,7 @@ def _done_again(seen: Observed) -> Iterator[Finding]:
 
 
 def _succeeded(life: Life) -> bool:
-    done = any(event.fields.get("status.phase") == "Succeeded" for event in life.events)
+    done = any(event.fields.get(PHASE) == "Succeeded" for event in life.events)
     return done or any(event.numbers.get(_JOB_DONE) == "True" for event in life.events)
 
 

@@ -92,7 +92,10 @@ def condition(kind: str) -> str:
     return f"status.conditions[type={kind}].status"
 
 
-_ENDED = ("Succeeded", "Failed")
+PHASE = "status.phase"
+"""Where a pod says that it is pending, runs, or has ended; many custom resources say theirs there."""
+POD_ENDED = ("Succeeded", "Failed")
+"""Phases of pods that run no more."""
 _JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
 _LIMITED = 0.05
 
@@ -275,8 +278,7 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
             (
                 event.at
                 for event in self.events
-                if event.fields.get("status.phase") in _ENDED
-                or any(event.numbers.get(path) == "True" for path in _JOB_ENDED)
+                if event.fields.get(PHASE) in POD_ENDED or any(event.numbers.get(path) == "True" for path in _JOB_ENDED)
             ),
             None,
         )

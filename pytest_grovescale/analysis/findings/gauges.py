@@ -30,7 +30,7 @@ from ...recording.conditions import READY_PATH
 from ..metrics.history import TargetHistory
 from ..metrics.object_states import states_of
 from ..result import Finding
-from .evidence import Life
+from .evidence import PHASE, Life
 from .observed import Observed
 
 ID = "gauge"
@@ -44,7 +44,6 @@ _FEW = 20
 Counts = Mapping[str, Mapping[int, int]]
 """What is counted, in words → scrape at rest → its number then."""
 
-_PHASE = "status.phase"
 _STATES = 12
 """Phases and conditions of a kind that gauges are held against."""
 
@@ -395,7 +394,7 @@ def _state(life: Life, at: int, *, numbered: bool) -> _State:
     """Return the state of an object at a moment. ``numbered``: whether any of its kind has numbers."""
     event = life.event_at(at)
     fields = event.fields if event is not None else {}
-    phase = fields.get(_PHASE)
+    phase = fields.get(PHASE)
     numbers = tuple(life.numbers(at).items()) if numbered else ()
     return _State(fields.get(READY_PATH) == "True", phase if isinstance(phase, str) else None, numbers)
 
@@ -404,7 +403,7 @@ def _in_words(counts: Counter[_State]) -> Counter[str]:
     """Return phase or condition, in words → its number, from the number of objects in each state."""
     found: Counter[str] = Counter()
     for state, count in counts.items():
-        phase = {} if state.phase is None else {_PHASE: state.phase}
+        phase = {} if state.phase is None else {PHASE: state.phase}
         for words in states_of({**phase, **dict(state.numbers)}):
             found[words] += count
     return found

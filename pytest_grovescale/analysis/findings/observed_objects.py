@@ -15,7 +15,7 @@ from ...recording.object_references import any_kind
 from ...recording.records import SETTLED, TOUCH, ObjectSeen
 from ..audit_times import namespace_of
 from ..recording_index import WatchStory
-from .evidence import SHOWN_NS, Kind, Life, ObjectId, Sent, Touch, Window, is_news
+from .evidence import PHASE, SHOWN_NS, Kind, Life, ObjectId, Sent, Touch, Window, is_news
 from .observed_requests import WORKLOAD, ObservedRequests
 
 _DELETION = "metadata.deletionTimestamp"
@@ -376,7 +376,7 @@ class ObservedObjects(ObservedRequests):
         """Return the objects that an idle window, or a time without progress, is judged by."""
         if window not in self._at_rest:
             changed = self.changed_in(window.start, window.end)
-            pods = frozenset(pod for pod in self.lives.get("pods", ()) if pod.exists(window.end))
+            pods = frozenset(pod for pod in self.lives.get("pods", ()) if _serves(pod, window.end))
             ready = frozenset(pod for pod in pods if pod.field(READY_PATH, window.end) == "True")
             stay = {of: [life for life in lives if life.stays(window.end)] for of, lives in self.lives.items()}
             unchanged = {of: [life for life in lives if life not in changed] for of, lives in stay.items()}
@@ -409,6 +409,11 @@ class ObservedObjects(ObservedRequests):
     def settled(self) -> bool:
         """Whether the operator had time to react after the workload was gone."""
         return self.workload_gone and any(mark.label == SETTLED for mark in self.contents.marks)
+
+
+def _serves(pod: Life, at: int) -> bool:
+    """Return whether a pod is there and has not done all of its work: one that has is not Ready, and need not be."""
+    return pod.exists(at) and pod.field(PHASE, at) != "Succeeded"
 
 
 def _by_uid(events: Sequence[ObjectSeen]) -> Sequence[Sequence[ObjectSeen]]:

@@ -37,7 +37,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import BUDGETS, Life, ObjectId, Window, condition, form, listed, number_of
+from .evidence import BUDGETS, PHASE, POD_ENDED, Life, ObjectId, Window, condition, form, listed, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 from .premature_status import (
@@ -66,8 +66,6 @@ _UNWATCHED_S = 1.0
 _READY_NAME = re.compile(r"^(ready|available|running)|(?<!not)(?<!un)(Ready|Available|Running)($|[A-Z])")
 _ONE_BY_ONE = 5
 """Part of a time up to which an operator that comes to one object after the other is without a request for the next."""
-_PHASE = "status.phase"
-_ENDED = ("Succeeded", "Failed")
 _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
 """Conditions of Deployments, ReplicaSets and Jobs that say that they cannot do what they are for."""
 _DONE = "Progressing"
@@ -319,7 +317,7 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
         if numbers.get(PODS, len(own)) == len(own):
             continue
         # Those that ended may be left out, as a ReplicaSet does.
-        ended = sum(pod.field(_PHASE, window.end) in _ENDED for pod in own)
+        ended = sum(pod.field(PHASE, window.end) in POD_ENDED for pod in own)
         if numbers[PODS] != len(own) - ended:
             surplus = numbers[PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[PODS])
             wanted_so, too_many = (", as its spec wants,", ": the others are too many") if surplus else (",", "")
@@ -349,7 +347,7 @@ def _contradicts(status: _Status, window: Window) -> Iterator[tuple[str, str]]:
         return
     for path, value in said.states.items():
         says_ready = value == READY_STATES[path]
-        says_not = value in (_NOT_READY_PHASES if path == _PHASE else ("False", "Unknown"))
+        says_not = value in (_NOT_READY_PHASES if path == PHASE else ("False", "Unknown"))
         if says_ready and not status.ready:
             yield path, f"{name} says {value}, and none of its {pods:,} pods is Ready"
         elif says_not and status.ready == pods and pods in said.wanted:

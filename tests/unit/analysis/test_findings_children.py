@@ -422,16 +422,18 @@ def test_a_message_that_changes_by_itself(paths: list[str], ms: int, wrong: bool
 
 
 @pytest.mark.parametrize(
-    ("said", "ready", "wanted", "wrong"),
+    ("said", "ready", "wanted", "phase", "wrong"),
     [
-        ("False", "True", 10, True),
-        ("False", "True", 11, False),
-        ("True", "True", 10, False),
-        ("True", "False", 10, True),
-        ("False", "False", 10, False),
+        ("False", "True", 10, "Running", True),
+        ("False", "True", 11, "Running", False),
+        ("True", "True", 10, "Running", False),
+        ("True", "False", 10, "Running", True),
+        ("True", "False", 10, "Failed", True),
+        ("True", "False", 10, "Succeeded", False),
+        ("False", "False", 10, "Running", False),
     ],
 )
-def test_a_condition_that_all_pods_contradict(said: str, ready: str, wanted: int, wrong: bool) -> None:
+def test_a_condition_that_all_pods_contradict(said: str, ready: str, wanted: int, phase: str, wrong: bool) -> None:
     sim = settled()
     clique(sim, "c", 120, numbers={"spec.size": wanted})
     sim.request(3500, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name="c")
@@ -443,7 +445,7 @@ def test_a_condition_that_all_pods_contradict(said: str, ready: str, wanted: int
             owner="uid-c",
             controlled=True,
             uid=f"uid-{record.name}",
-            fields={READY: ready if record.fields.get(READY) == "True" else "False"},
+            fields={READY: ready if record.fields.get(READY) == "True" else "False", "status.phase": phase},
         )
         if isinstance(record, rec.ObjectSeen) and record.watch == sim.watch_ids[PODS]
         else record

@@ -235,6 +235,23 @@ def test_objects_of_a_cluster_are_counted_in_all_namespaces() -> None:
     assert "namespace: {{ namespace }}" not in text(made, "gadget.yaml.j2")
 
 
+def test_what_is_made_for_objects_of_a_cluster_is_in_namespaces_of_its_own() -> None:
+    test = text(plan({"c.go": "package main\nvar a = b.Owns(&batchv1.Job{})\n"}, scope="Cluster"), "test_gadgets.py")
+    assert re.search(r'count\("job",.*"\*"\)', test) is not None
+    assert re.search(r'count\("pods",.*"\*"\)', test) is not None
+
+
+@pytest.mark.parametrize(("scope", "counted"), [("Namespaced", True), ("Cluster", False)])
+def test_pods_of_a_whole_cluster_that_has_others_are_not_counted(scope: str, counted: bool) -> None:
+    role = (
+        "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: a}\n"
+        "rules:\n- {apiGroups: [example.com, batch], resources: [gadgets, jobs], verbs: [create, watch]}\n"
+    )
+    bundle = f"{CRD.replace('SCOPE', scope)}---\n{DEPLOYMENT}---\n{role}"
+    made = files.plan(facts.of("gadgets", {"install.yaml": bundle}))
+    assert ("pods-gone" in text(made, "test_gadgets.py")) is counted
+
+
 def test_a_sample_is_the_workload_with_what_it_comes_with(snapshot: SnapshotAssertion) -> None:
     sample = (
         "apiVersion: v1\nkind: Secret\nmetadata: {name: key, namespace: x}\nstringData: {a: b}\n---\n"
