@@ -161,6 +161,11 @@ def _woken_by_one(seen: Observed) -> Iterator[Finding]:
         family = {life.uid: life for life in (*seen.family(touch.life), *seen.naming(touch.life))}
         # What changes of its own children, as in a rollout, wakes it again.
         again = sum(len(life.between(touch.start, touch.end)) for life in family.values())
+        # So does what the operator writes at quiet times as well: a heartbeat in a status.
+        again += sum(
+            one.changes and (one.what, one.object) in seen.repeated_at_quiet
+            for one in seen.requests_in(touch.start, touch.end)
+        )
         reconciled = [
             (what, kinds, count - again, done, timers) for what, kinds, count, done, timers in _reconciled(seen, touch)
         ]

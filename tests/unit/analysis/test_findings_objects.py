@@ -1224,6 +1224,24 @@ def test_an_operator_that_goes_through_all_objects_just_then_was_not_woken_by_a_
     assert [one.text.startswith("within a second") for one in those] == [by_itself]
 
 
+@pytest.mark.parametrize(("before", "wrong"), [(True, False), (False, True)])
+def test_reconciles_that_a_heartbeat_makes_are_not_of_a_touch(before: bool, wrong: bool) -> None:
+    """What it writes to each object at quiet times, too, wakes it."""
+    sim = settled()
+    for number in range(20):
+        clique(sim, f"c-{number}", 200 + number, owner="uid-other")
+    touched(sim, "c-0", DEPLOYED + 5000)
+    parts: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t", "subresource": "status"}
+    for number in range(20):
+        for ms in (2500, 5100) if before else ():
+            sim.request(DEPLOYED + ms + 10 * number, verb="patch", name=f"c-{number}", **parts)
+    series = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
+    sim.scrape(DEPLOYED + 4900, {series: 40})
+    sim.scrape(DEPLOYED + 5700, {series: 61})
+    gone(sim)
+    assert ("reconcile-amplification" in ids(sim)) is wrong
+
+
 @pytest.mark.parametrize("named", [True, False])
 def test_all_that_name_a_touched_object_may_be_woken(named: bool) -> None:
     sim = settled()
