@@ -28,14 +28,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
 from ...exposition.families import parse
 from ..api_requests import triggers_of
-from ..reconciles import is_of, objects_of, singulars
+from ..reconciles import is_of
 from ..result import OPERATOR, Finding
 from ..run_metrics import WINDOW
 from .evidence import ObjectId, Span, Touch, listed
@@ -78,8 +78,6 @@ _CHANGES = 20
 _INTERVALS = 4
 _CPU_MS = 5.0
 """CPU time for each change from which on its growth matters, ms."""
-
-_SHORT_NAME = 3
 
 _AGAIN = 3
 """Reconciles of each object in the second of a touch that are no more of the touch."""
@@ -240,17 +238,7 @@ def _reconciled(seen: Observed, touch: Touch) -> Iterator[tuple[str, Sequence[st
         for controller, count in seen.reconciles_between(before, after, counted).items():
             anyway = quiet[controller] * lasts_s > _ANYWAY * count * quiet_s > 0
             if not anyway and controller not in seen.go_on and not (timers and quiet[controller]):
-                # A program with a counter of its own may not say what it reconciles: what it writes the status of.
-                resources = [resource for resource in seen.lives if is_of(controller, resource)]
-                resources = resources or _by_the_end_of_its_name(controller, seen.lives)
-                resources = resources or sorted(seen.status_written & set(seen.lives))
-                yield f"reconciles of {controller}", resources, count, "made", timers
-
-
-def _by_the_end_of_its_name(controller: str, resources: Iterable[str]) -> list[str]:
-    """Return the one kind that a controller is called after in short, as ``pool`` of RunnerPools; none of several."""
-    found = [one for one in resources if any(name.endswith(controller.lower()) for name in singulars(one))]
-    return found if len(found) == 1 and len(controller) >= _SHORT_NAME else []
+                yield f"reconciles of {controller}", seen.reconciled_by(controller), count, "made", timers
 
 
 def _is_asked(result: str) -> bool:
@@ -286,7 +274,7 @@ def _out_of_proportion(seen: Observed) -> Iterator[Finding]:
         least = _PER_CHANGE * (_BESIDE_OTHERS if seen.contended(span) else 1)
         for controller, count in by_controller(span.phase).items():
             rows = [row for row in span.phase.reconciles if row.controller == controller]
-            of_kind = rows[0].objects or seen.objects
+            of_kind = rows[0].objects or seen.objects_reconciled(controller)
             own = sum(row.count for row in rows if row.result in OWN_TIMERS)
             if rows[0].source == "work-queue":
                 own = count
@@ -375,7 +363,7 @@ def _intervals(seen: Observed, controller: str, completed: Sequence[int]) -> Ite
         return
     series = [name for name, of in seen.reconcile_counters.items() if of == controller]
     came, went = seen.came, seen.went
-    kind = objects_of(seen.contents, controller, seen.begin, seen.end) or seen.objects
+    kind = seen.objects_reconciled(controller)
     phases = {span.phase.name for span in seen.spans if not span.phase.triggers}
     for scrape in range(1, len(target.moments)):
         before, now = target.moments[scrape - 1], target.moments[scrape]

@@ -258,7 +258,7 @@ def _between_phases(seen: Observed) -> list[IdleController]:
 
 def _goes_on(seen: Observed, of: IdleController, windows: Sequence[IdleWindow]) -> bool:
     """Return whether a controller's reconciles of the longest window are not the end of earlier work."""
-    objects = seen.objects if of.objects is None else max(1, of.objects)
+    objects = seen.objects_reconciled(of.controller) if of.objects is None else max(1, of.objects)
     if of.count < _LEAST:
         return False
     if of.count >= _PASSES * objects:
@@ -310,9 +310,10 @@ def _warms_up(seen: Observed, window: IdleWindow) -> bool:
 def a_day(rate: float, what: str, seen: Observed) -> str:
     """Return in words what a rate comes to in a day: with the objects of the run, and with a thousand."""
     day = rate * _DAY_S
-    number, resource = max((len(lives), resource) for resource, lives in [*seen.lives.items(), ("objects", [])])
-    if seen.test.objects and seen.test.objects >= number:
+    if seen.test.objects:
         number, resource = seen.test.objects, seen.test.objects_resource
+    else:
+        number, resource = max((len(lives), resource) for resource, lives in [*seen.lives.items(), ("objects", [])])
     number = max(1, number)
     many = _rounded(day * _MANY / number)
     return (

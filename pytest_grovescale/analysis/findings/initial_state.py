@@ -11,17 +11,18 @@ all of them is so frequent. Requests for one object count from a second after it
 came again and again while nothing changed. A series counts when a label's value is the name or UID of an object that is
 gone. Goroutines count where a line through all scrapes, of three numbers of objects and more, shows them grow with the
 objects of one kind, one to four for each (`one_for_each`), and so do threads from as many on as no pool has by itself;
-what goes with its object is a note. Else descriptors and threads count from a growth on that no pool of connections
-explains, and only in proportion to the objects; or where no-op triggers, which bring no object, made them grow by one
-for each object of a kind and the whole run by twice that: a pool grows by as many as are under way at once. So do two
-phases in which the test only changes objects, each of which made them grow by one for each of ten objects or more, for
-good. Watches are those that the audit log shows to begin and not to end, and an operator has a few for each kind, not
-for each object. Of memory only what Go's collector found in use counts (its next goal, by GOGC), after a collection
-while the workload was being deleted, and only where it is twice that of the start and never was more: caches shrink
-with their objects. RSS counts where it grew in each of three phases, without the first, by about as much for each
-reconcile, and the language frees what is not used: a JVM takes new memory until its first collection. Of four phases
-one may be another controller's; where no metric says the language, it has to have doubled since the first, or to have
-grown by more than half and by the same for each reconcile of all phases.
+what goes with its object is a note, and so are few of them that were counted at rest alone while sockets came. Else
+descriptors and threads count from a growth on that no pool of connections explains, and only in proportion to the
+objects; or where no-op triggers, which bring no object, made them grow by one for each object of a kind and the whole
+run by twice that: a pool grows by as many as are under way at once. So do two phases in which the test only changes
+objects, each of which made them grow by one for each of ten objects or more, for good. Watches are those that the audit
+log shows to begin and not to end, and an operator has a few for each kind, not for each object. Of memory only what
+Go's collector found in use counts (its next goal, by GOGC), after a collection while the workload was being deleted,
+and only where it is twice that of the start and never was more: caches shrink with their objects. RSS counts where it
+grew in each of three phases, without the first, by about as much for each reconcile, and the language frees what is not
+used: a JVM takes new memory until its first collection. Of four phases one may be another controller's; where no metric
+says the language, it has to have doubled since the first, or to have grown by more than half and by the same for each
+reconcile of all phases.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ...recording.records import RESTART, SETTLED, WRITES
 from ..api_requests import triggers_of
 from ..metrics.history import TargetHistory
 from ..reconcile_counters import Counted, counted_by, failures_of
-from ..reconciles import objects_of
+from ..reconciles import is_of, singulars
 from ..result import OPERATOR
 from ..run_metrics import WINDOW
 from .evidence import Life, ObjectId, Sent, Span, Window
@@ -35,6 +35,9 @@ _EDGE_NS = 500_000_000
 
 _PILES = 5
 """Objects that are made while nothing is to be done from which on that is no late one."""
+
+_SHORT_NAME = 3
+"""Letters of a controller's name from which on the end of one kind's name alone means that kind."""
 
 LEAST_IDLE_S = 2.0
 """Length from which on an idle window shows something, s."""
@@ -377,8 +380,25 @@ class Observed(ObservedLimits):
         counts, seconds = self.quiet_reconciles
         if seconds < LEAST_IDLE_S:
             return {}
-        passes = {one: objects_of(self.contents, one, self.begin, self.end) or self.objects for one in counts}
-        return {one: number / seconds for one, number in counts.items() if number >= AGAIN * max(1, passes[one])}
+        return {
+            one: number / seconds for one, number in counts.items() if number >= AGAIN * self.objects_reconciled(one)
+        }
+
+    def reconciled_by(self, controller: str) -> list[str]:
+        """Return the resources whose objects a controller reconciles, of those that were watched.
+
+        By its name: the kind, or its end, as ``pool`` of RunnerPools where there is one such. A program with a counter
+        of its own may not say what it reconciles: what it writes the status of.
+        """
+        found = [resource for resource in self.lives if is_of(controller, resource)]
+        if not found and len(controller) >= _SHORT_NAME:
+            found = [one for one in self.lives if any(name.endswith(controller.lower()) for name in singulars(one))]
+            found = found if len(found) == 1 else []
+        return found or sorted(self.status_written & set(self.lives))
+
+    def objects_reconciled(self, controller: str) -> int:
+        """Return how many objects a controller had to do with in the test: of its kinds, else of any."""
+        return sum(len(self.lives[resource]) for resource in self.reconciled_by(controller)) or self.objects
 
     @functools.cached_property
     def stalls(self) -> list[Window]:

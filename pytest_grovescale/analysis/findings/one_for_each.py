@@ -60,6 +60,9 @@ _ANY_POOL = 40
 (https://docs.python.org/3/library/concurrent.futures.html#concurrent.futures.ThreadPoolExecutor), with some beside it.
 Up to 40 a pool that someone made as large as the test is may be meant: a note."""
 
+_FEW_SOCKETS = 0.1
+"""Sockets that were opened for each goroutine that stayed, up to which these wait for no connection."""
+
 _MOSTLY = 0.5
 """Share of what grew that has to have one stack, for that to be named."""
 
@@ -118,7 +121,8 @@ def findings(seen: Observed) -> Iterator[tuple[str, Finding]]:
             then = ": each object has one of its own"
         where = _where(seen, counted, best)
         many = best.each * best.objects >= _ANY_POOL
-        sure = stayed and (where is not None or many or (counted.what != _THREADS and best.fits > 0))
+        alone = counted.what != _THREADS and (best.fits > 0 or _no_more_sockets(seen, best))
+        sure = stayed and (where is not None or many or alone)
         one = Found(
             id="initial-state",
             severity="defect" if sure else "note",
@@ -362,6 +366,18 @@ def _fitted(numbers: Sequence[int], counts: Sequence[float], objects: int) -> tu
     room = max(_ROOM, _FAR * each * objects)
     far = max(abs(y - middle_y - slope * (x - middle_x)) for x, y in zip(numbers, counts, strict=True))
     return (slope, fits) if far <= room else None
+
+
+def _no_more_sockets(seen: Observed, line: _Line) -> bool:
+    """Return whether the operator opened next to no socket since its objects came.
+
+    Then what stays is no pool of connections, of which each has goroutines of its own.
+    """
+    came = min(life.begun for life in seen.lives[line.resource] if life.begun >= seen.begin)
+    reads = [(read.at, read.sockets) for read in seen.contents.reads.get(OPERATOR, []) if read.sockets is not None]
+    before = [sockets for at, sockets in reads if at < came]
+    after = [sockets for at, sockets in reads if at >= came]
+    return bool(before and after) and max(after) - before[-1] <= _FEW_SOCKETS * line.each * line.objects
 
 
 def _where(seen: Observed, counted: _Counted, line: _Line) -> tuple[int, str, str] | None:

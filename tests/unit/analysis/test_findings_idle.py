@@ -101,6 +101,18 @@ def test_reconciles_go_on_where_each_object_had_two_of_them(more: int, wrong: bo
     assert (pods.count, pods.objects) == (more, 10)
 
 
+@pytest.mark.parametrize(("more", "wrong"), [(8, True), (7, False)])
+def test_a_counter_of_its_own_counts_what_the_operator_writes_the_status_of(more: int, wrong: bool) -> None:
+    """Of three cliques and their set, two for each; there are ten pods beside them."""
+    sim = settled(10)
+    for number in range(3):
+        clique(sim, f"c-{number}", 200 + number)
+        written(sim, f"c-{number}", 300 + number, "content", paths=["status.n"])
+    reconciled(sim, {DEPLOYED + 1500: 40, IDLE - 500: 40 + more}, controller="gang")
+    gone(sim)
+    assert ("idle-work" in ids(sim)) is wrong
+
+
 def test_a_poll_loop_of_one_object_is_found_among_many() -> None:
     sim = settled(30)
     end = DEPLOYED + 10_000

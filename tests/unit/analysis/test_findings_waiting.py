@@ -354,6 +354,25 @@ def test_goroutines_of_a_deployment_that_is_over_before_a_second_scrape(
     assert [one.severity for one in own] == ([severity] if severity else [])
 
 
+@pytest.mark.parametrize(("sockets", "severity"), [(9, "defect"), (20, "note"), (None, "note")])
+def test_few_goroutines_that_stay_are_no_pool_of_connections(sockets: int | None, severity: str) -> None:
+    sim = settled()
+    for index in range(30):
+        clique(sim, f"c-{index}", 200 + 5 * index)
+        shown(sim, f"c-{index}", IDLE + 500 + 20 * index, "deleted")
+    sim.request(10, 9, verb="watch", resource="podcliquesets", group="grove.io", stage="ResponseStarted")
+    scrape(sim, "gauge", "go_goroutines", {"start:deploy": 72.0})
+    for ms, count, connected in ((80, 72.0, 7), (1500, 102.0, sockets), (4000, 102.0, 7), (IDLE - 500, 102.0, 7)):
+        if ms > 80:
+            sim.scrape(ms, {"go_goroutines": count})
+        if sockets is not None:
+            read = rec.CpuRead(at=sim.at(ms), process="operator", pid=10, cpu_ns=10**9, rss_bytes=1, sockets=connected)
+            sim.add(read)
+    sim.scrape(DELETED + 895, {"go_goroutines": 102.0}, edge=rec.SETTLED)
+    own = [one.severity for one in analyse(sim.records()).findings if one.id == "initial-state"]
+    assert own == [severity]
+
+
 @pytest.mark.parametrize(("number", "severity"), [(60, "defect"), (30, "note"), (12, "")])
 def test_threads_of_each_object(number: int, severity: str) -> None:
     """As many as a pool may have by itself are not called one for each."""
