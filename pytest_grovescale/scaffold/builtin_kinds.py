@@ -56,6 +56,8 @@ _KINDS: Mapping[str, tuple[str, str, bool, Mapping[str, Any]]] = {
     "networkpolicies": ("networking.k8s.io/v1", "NetworkPolicy", True, {"spec": {"podSelector": {}}}),
 }
 """Plural → version, kind, whether in a namespace, content of a small object."""
+WORKS = {"Deployment": "Available", "Pod": "Ready", "Job": "Complete"}
+"""Kind → the condition by which Kubernetes says that such an object does what it is for."""
 COPIES_ANNOTATIONS = {"Deployment", "StatefulSet", "DaemonSet"}
 """Kinds whose annotations cause work: a label triggers instead."""
 MARK = {"app.kubernetes.io/part-of": "scale-test"}

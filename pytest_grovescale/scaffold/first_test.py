@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from .builtin_kinds import MARK
+from .builtin_kinds import MARK, WORKS
 from .custom_resources import CustomResource, Sample, references
 from .facts import Facts
 from .kopf import handled_field
-from .milestones import Milestone, milestones, sources_of
+from .milestones import Milestone, condition_milestone, milestones, sources_of
 from .program import Program
 from .rbac import may_create
 from .rendering import rendered, variable, with_article
@@ -67,7 +67,8 @@ def first_test(
     steps = [_step(*samples[kind], found, created, alone=len(samples) == 1) for kind in _named(resource.kind, samples)]
     steps = [_after(steps[:index], step) for index, step in enumerate(steps)]
     makes = [plural for plural in _MAKES_PODS if plural in created]
-    has_pods = bool(owned & _POD_OWNERS) or bool(makes)
+    for_certain = bool(owned & _POD_OWNERS) or resource.kind in _POD_OWNERS
+    has_pods = for_certain or bool(makes)
     # What a kind without a namespace makes is in namespaces of its own choice; those of a real cluster have other pods.
     may_count_pods = resource.namespaced or not found.manifests
     guesses = []
@@ -89,7 +90,7 @@ def first_test(
         trigger_guesses=guesses,
         has_pods=has_pods and may_count_pods,
         pods_scope="" if resource.namespaced else ', namespace="*"',
-        pods_guess="" if owned & _POD_OWNERS else f"its role may create {' and '.join(makes)}: no pod is left of them",
+        pods_guess="" if for_certain else f"its role may create {' and '.join(makes)}: no pod is left of them",
     )
 
 
@@ -122,6 +123,9 @@ def _step(resource: CustomResource, sample: Sample, found: Program, created: Col
         deploy = [_handled_by_kopf(resource)]
     if not deploy and len(owned) == 1:
         deploy = [_children(next(iter(owned)), resource)]
+    if not deploy and not resource.file and resource.kind in WORKS:
+        reason = f"Kubernetes says so of {with_article(resource.kind)}: what says that the operator is done with it?"
+        deploy = [condition_milestone(workload, WORKS[resource.kind], reason, is_guess=True)]
     return Step(
         plural=workload,
         resource=resource.target,

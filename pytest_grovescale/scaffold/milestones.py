@@ -72,7 +72,7 @@ def milestones(
     resource = _with_status(resource, source)
     condition = _condition(resource, source)
     if condition is not None:
-        return [_condition_milestone(workload, *condition)]
+        return [condition_milestone(workload, *condition)]
     for field in _DECLARED_PHASES:
         schema = as_mapping(resource.status.get(field))
         if schema.get("type") == "string" and (schema.get("enum") or field in _PHASES):
@@ -191,7 +191,7 @@ def _phases(declared: Sequence[str], source: str) -> set[str]:
     return given or named & set(_DONE)
 
 
-def _condition_milestone(workload: str, type_: str, reason: str, is_guess: bool) -> Milestone:
+def condition_milestone(workload: str, type_: str, reason: str, is_guess: bool) -> Milestone:
     """Return the milestone of a condition that is True."""
     return Milestone(
         name=re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", type_).lower(),

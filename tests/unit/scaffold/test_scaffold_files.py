@@ -625,6 +625,14 @@ def test_an_operator_without_custom_resources_is_tried_on_the_kind_that_it_watch
     assert any("acme.io/team" in check for check in files.described(made.files))
 
 
+@pytest.mark.parametrize(("kind", "condition"), [("Deployment", "Available"), ("Job", "Complete"), ("ConfigMap", None)])
+def test_a_kind_of_kubernetes_own_that_does_its_work_says_so_itself(kind: str, condition: str | None) -> None:
+    source = f"package main\n\nfunc main() {{\nctrl.NewManager()\nx.For(&a.{kind}{{}})\n"
+    test = text(files.plan(facts.of("guard", {"main.go": source})), f"test_{kind.lower()}s.py")
+    assert re.findall(r'conditions={"(\w+)"', test) == ([condition] if condition else [])
+    assert (re.search(r'count\("pods", 0', test) is not None) is (condition is not None)
+
+
 def test_a_sample_of_a_kind_of_kubernetes_own_is_used() -> None:
     sample = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {acme.io/team: red}}\n"
     made = files.plan(facts.of("guard", {**NAMESPACES, "examples/team.yaml": sample}))
