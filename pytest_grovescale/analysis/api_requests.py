@@ -316,7 +316,10 @@ def write_effects(contents: Contents, phase: PhaseSpan, requests: Iterable[Reque
     triggers = triggers_of(contents, phase)
     if not triggers:
         return None
-    begin, until = triggers[0][0], contents.end_of(phase) + _EVENT_LATE_NS
+    begin, end = triggers[0][0], contents.end_of(phase)
+    # What a later phase changes is not of this one.
+    later = (other.start for other in contents.phases if other.start > end)
+    until = min([end + _EVENT_LATE_NS, *later])
     identities = contents.opened.identities
     writes: dict[str, Counter[tuple[str, str, str]]] = defaultdict(Counter)
     for one in requests:

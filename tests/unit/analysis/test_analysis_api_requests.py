@@ -123,6 +123,8 @@ def test_a_noops_writes_are_known_to_have_changed_their_objects_or_not() -> None
     sim.write(PODS, "b", 2200, verb="update", fields={})
     sim.write(PODS, "b", 2300, verb="patch", fields={}, shown=False, code=409)
     sim.write(PCS, "c", 2400, verb="patch", fields={}, shown=False)  # not watched
+    sim.phase("next", 5100, 6000)
+    sim.write(PODS, "a", 5200, verb="patch", fields={}, user="harness")
     effects = phase(sim).write_effects
     assert effects is not None
     assert (effects.writes, effects.without_effect) == (3, 2)
