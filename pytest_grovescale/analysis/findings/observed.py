@@ -388,13 +388,19 @@ class Observed(ObservedLimits):
         """Return the resources whose objects a controller reconciles, of those that were watched.
 
         By its name: the kind, or its end, as ``pool`` of RunnerPools where there is one such. A program with a counter
-        of its own may not say what it reconciles: what it writes the status of.
+        of its own may not say what it reconciles: what it writes the status of, or else what it changes of the test's.
         """
         found = [resource for resource in self.lives if is_of(controller, resource)]
         if not found and len(controller) >= _SHORT_NAME:
             found = [one for one in self.lives if any(name.endswith(controller.lower()) for name in singulars(one))]
             found = found if len(found) == 1 else []
-        return found or sorted(self.status_written & set(self.lives))
+        return found or sorted(self.status_written & set(self.lives)) or sorted(self._changes_of_the_test)
+
+    @functools.cached_property
+    def _changes_of_the_test(self) -> set[str]:
+        """The kinds of which the operator changes objects that the test made."""
+        changed = {(one.resource, one.object) for one in self.own if one.changes and one.updates}
+        return {resource for resource, _ in self.workload & changed if resource in self.lives}
 
     def objects_reconciled(self, controller: str) -> int:
         """Return how many objects a controller had to do with in the test: of its kinds, else of any."""

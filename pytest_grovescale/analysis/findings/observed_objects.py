@@ -396,11 +396,16 @@ class ObservedObjects(ObservedRequests):
         return asked and not self.workload_stays
 
     @functools.cached_property
+    def workload(self) -> frozenset[tuple[str, ObjectId]]:
+        """The objects that the harness made, with their resources."""
+        made = (one for one in self.all_requests if one.user == self.harness and one.created)
+        return frozenset((one.resource, one.object) for one in made)
+
+    @functools.cached_property
     def workload_stays(self) -> bool:
         """Whether an object that the harness made is there at the end."""
-        workload = {(one.resource, one.object) for one in self.all_requests if one.user == self.harness and one.created}
         return any(
-            (resource, life.object) in workload and life.exists(self.end)
+            (resource, life.object) in self.workload and life.exists(self.end)
             for resource, lives in self.lives.items()
             for life in lives
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 import pytest
@@ -111,6 +112,21 @@ def test_a_counter_of_its_own_counts_what_the_operator_writes_the_status_of(more
     reconciled(sim, {DEPLOYED + 1500: 40, IDLE - 500: 40 + more}, controller="gang")
     gone(sim)
     assert ("idle-work" in ids(sim)) is wrong
+
+
+@pytest.mark.parametrize(("more", "wrong"), [(8, True), (7, False)])
+def test_a_counter_of_its_own_counts_what_the_operator_changes_of_the_tests(more: int, wrong: bool) -> None:
+    """An operator without kinds of its own writes no status; it changes four objects of the test, beside ten pods."""
+    sim = settled(10)
+    for number in range(3):
+        clique(sim, f"c-{number}", 200 + number)
+        parts: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t", "name": f"c-{number}"}
+        sim.request(199 + number, user="harness", verb="create", code=201, **parts)
+        sim.request(300 + number, verb="patch", **parts)
+    reconciled(sim, {DEPLOYED + 1500: 40, IDLE - 500: 40 + more}, controller="gang")
+    gone(sim)
+    records = [one for one in sim.records() if not (isinstance(one, rec.Request) and one.subresource == "status")]
+    assert ("idle-work" in {one.id for one in analyse(records).findings}) is wrong
 
 
 def test_a_poll_loop_of_one_object_is_found_among_many() -> None:
