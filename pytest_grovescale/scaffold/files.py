@@ -21,7 +21,7 @@ from ..operator.schema import NAME
 from . import builtin_kinds, compiled, custom_resources, deployment, dockerfile, interpreted, milestones, program
 from .custom_resources import CustomResource, Sample
 from .facts import KUSTOMIZED, OUTPUTS, UP, YAML, Facts, unreadable
-from .first_test import first_test, owned_kinds
+from .first_test import first_test, is_reconciled, kinds_of, owned_kinds
 from .program import Program
 from .rbac import rbac
 from .rendering import rendered, variable
@@ -77,6 +77,9 @@ def plan(facts: Facts) -> Plan:
     samples = {resource.kind: _sample(facts, resource, found) for resource in ordered}
     with_samples = {resource.kind: (resource, samples[resource.kind]) for resource in ordered}
     primary = ordered[0]
+    # Of a kind that no controller is for, no test shows anything.
+    tested = [one for one in ordered if one is primary or is_reconciled(found, one, ordered)]
+    made = {kind for one in tested for kind in kinds_of(one.kind, with_samples)}
     test = f"{FOLDER}/test_{variable(primary)}.py"
     command = f"pytest --grovescale {FOLDER}"
     files = [
@@ -87,13 +90,14 @@ def plan(facts: Facts) -> Plan:
                 workload_template(facts, resource, samples, found),
             )
             for resource in ordered
+            if resource.kind in made
         ),
         *(
             File(
                 f"{FOLDER}/test_{variable(resource)}.py",
                 first_test(_name(facts), facts, resource, found, with_samples),
             )
-            for resource in ordered
+            for resource in tested
         ),
         File(WORKFLOW, _workflow(found, command, [resource.file for resource in resources])),
         File(".gitignore", "".join(f"{line}\n" for line in _ignored(facts, found)), appended=True),

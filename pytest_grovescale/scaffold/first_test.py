@@ -20,6 +20,13 @@ _ALL_EVENTS = re.compile(r"[gG]enerationAware(?:EventProcessing)?(?:\s*=\s*|\()f
 _OWNED = re.compile(r"(?:\bOwns\(\s*&\w+\.|\bowns\(\s*Api::<\s*(?:\w+::)*|\w+DependentResource<\s*)(\w+)(?=\s*[{>,])")
 _OWNED_VARIABLES = re.compile(r"\bowns\(\s*(\w+)(?:\.clone\(\))?\s*,")
 _INFORMED = re.compile(r"\bInformer(?:EventSource)?Configuration\s*\.\s*from\(\s*(\w+)\.class")
+_FOR = re.compile(
+    r"\bFor\(\s*&\w+\.(\w+)\{|&\w+\.(\w+)\{\}\s*,\s*&?handler\.(?:Typed)?EnqueueRequestForObject\b"
+    r"|\bReconciler<(\w+)>|\bController::new\(\s*Api::<(?:\w+::)*(\w+)\s*>"
+)
+_FOR_ANY = re.compile(r"\bFor\(\s*[^&\s)]")
+_FOR_VARIABLE = re.compile(r"\bController::new\(\s*(\w+)(?:\.clone\(\))?\s*,")
+_KOPF = re.compile(r"@kopf\.(?:on\.\w+|daemon|timer)\(([^)]*)")
 _MAKES_PODS = ("pods", "deployments", "statefulsets", "daemonsets", "replicasets", "jobs", "cronjobs")
 _POD_OWNERS = {"Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"}
 
@@ -33,9 +40,27 @@ def owned_kinds(found: Program) -> set[str]:
     owned = set(_OWNED.findall(found.text))
     owned |= {kind for kind in _INFORMED.findall(found.text) if re.search(rf"\bnew {kind}(?:Builder)?\(", found.text)}
     for variable_name in _OWNED_VARIABLES.findall(found.text):
-        of_variable = rf"\b{variable_name}\s*(?::\s*Api<|(?::[^=;]*)?=\s*Api::<)\s*(?:\w+::)*(\w+)\s*>"
-        owned |= set(re.findall(of_variable, found.text))
+        owned |= _kinds_of_variable(variable_name, found.text)
     return owned
+
+
+def _kinds_of_variable(name: str, source: str) -> set[str]:
+    """Return the kinds of a variable of kube-rs' type ``Api<Kind>``."""
+    return set(re.findall(rf"\b{name}\s*(?::\s*Api<|(?::[^=;]*)?=\s*Api::<)\s*(?:\w+::)*(\w+)\s*>", source))
+
+
+def is_reconciled(found: Program, resource: CustomResource, others: Collection[CustomResource]) -> bool:
+    """Return whether a program has a controller for a kind, not only one that reads it; also where that is not known.
+
+    controller-runtime's ``For``, or a watch that enqueues the object itself, the Java Operator SDK's ``Reconciler<…>``,
+    kube-rs' ``Controller::new``, kopf's decorators. Known where they name one of the project's kinds, each literally.
+    """
+    kinds = {kind for names in _FOR.findall(found.text) for kind in names if kind}
+    for variable_name in _FOR_VARIABLE.findall(found.text):
+        kinds |= _kinds_of_variable(variable_name, found.text)
+    handled = re.findall(r"[\"'](\w+)[\"']", " ".join(_KOPF.findall(found.text)))
+    controlled = [one for one in others if one.kind in kinds or one.plural in handled or one.kind in handled]
+    return not controlled or bool(_FOR_ANY.search(found.text)) or resource in controlled
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +89,13 @@ def first_test(
     ``project``: the operator's name; ``samples``: by kind, of all that have a workload.
     """
     owned, created = owned_kinds(found), may_create(facts, resource, found)
-    steps = [_step(*samples[kind], found, created, alone=len(samples) == 1) for kind in _named(resource.kind, samples)]
+    kinds = [one for one, _ in samples.values()]
+    steps = [
+        _step(*samples[kind], found, created, alone=len(samples) == 1)
+        if is_reconciled(found, samples[kind][0], kinds)
+        else _only_made(samples[kind][0])
+        for kind in kinds_of(resource.kind, samples)
+    ]
     steps = [_after(steps[:index], step) for index, step in enumerate(steps)]
     makes = [plural for plural in _MAKES_PODS if plural in created]
     for_certain = bool(owned & _POD_OWNERS) or resource.kind in _POD_OWNERS
@@ -94,8 +125,8 @@ def first_test(
     )
 
 
-def _named(kind: str, samples: Mapping[str, tuple[CustomResource, Sample]]) -> list[str]:
-    """Return the kinds whose samples a kind's sample names, and those that these name, then itself."""
+def kinds_of(kind: str, samples: Mapping[str, tuple[CustomResource, Sample]]) -> list[str]:
+    """Return the kinds that a test of a kind makes: those that its sample names, those that these name, then itself."""
     names = {other: str(sample.object["metadata"]["name"]) for other, (_, sample) in samples.items()}
     found: list[str] = []
 
@@ -126,12 +157,17 @@ def _step(resource: CustomResource, sample: Sample, found: Program, created: Col
     if not deploy and not resource.file and resource.kind in WORKS:
         reason = f"Kubernetes says so of {with_article(resource.kind)}: what says that the operator is done with it?"
         deploy = [condition_milestone(workload, WORKS[resource.kind], reason, is_guess=True)]
+    return msgspec.structs.replace(_only_made(resource), milestones=tuple(deploy))
+
+
+def _only_made(resource: CustomResource) -> Step:
+    """Return the step of a kind that the operator does nothing for: others' objects name it."""
     return Step(
-        plural=workload,
+        plural=variable(resource),
         resource=resource.target,
         scope=_scope(resource),
         template=f"{resource.kind.lower()}.yaml.j2",
-        milestones=tuple(deploy),
+        milestones=(),
     )
 
 

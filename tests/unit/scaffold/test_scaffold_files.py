@@ -451,6 +451,40 @@ def test_a_kind_without_a_sample_is_there_for_the_sample_that_names_it() -> None
     assert text(made, "gadget.yaml.j2")
 
 
+GO = "package main\nfunc main() {{\nctrl.NewManager(a, b)\nx.For(&v1.Backup{{}}).Owns(&batchv1.Job{{}}){}\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "tested"),
+    [
+        ("main.go", GO.format(".Watches(&v1.Gadget{}, handler.EnqueueRequestsFromMapFunc(f))"), False),
+        ("main.go", GO.format("\nx.Watches(&v1.Gadget{}, &handler.EnqueueRequestForObject{})"), True),
+        ("main.go", GO.format("\nx.For(&v1.Gadget{})"), True),
+        ("main.go", GO.format("\nx.For(kind)"), True),
+        ("main.go", GO.format("").replace("For(&v1.Backup{})", "For(kind)"), True),
+        ("src/main.rs", f"{KUBE_RS} Controller::new(Api::<Backup>::all(c), any); let g: Api<Gadget>; }}", False),
+        ("src/main.rs", f"{KUBE_RS} let b: Api<Backup> = f(); Controller::new(b.clone(), any); }}", False),
+        ("src/main/java/a/Main.java", JOSDK.format("class R implements Reconciler<Backup> {} Gadget g;"), False),
+        ("main.py", 'import kopf\n@kopf.on.create("example.com", "v1", "backups")\ndef made(**_): pass\n', False),
+    ],
+)
+def test_a_kind_that_no_controller_is_for_is_there_for_those_that_name_it(file: str, source: str, tested: bool) -> None:
+    project = {"src/main.rs": {"Cargo.toml": '[package]\nname = "a"\n'}, "main.go": {}}.get(
+        file, {"pom.xml": "<project/>"} if file.endswith("java") else {"pyproject.toml": '[project]\nname = "a"\n'}
+    )
+    made = samples("{gadgetRef: {name: gadget-sample}}", {"main.go": "", **project, file: source, "PROJECT": ""})
+    names = {Path(one.path).name for one in made.files}
+    assert {"test_backups.py", "gadget.yaml.j2"} <= names
+    assert ("test_gadgets.py" in names) is tested
+    prepared = text(made, "test_backups.py").partition("wait_idle")[0]
+    assert prepared.count("prepare.milestone(") == 1 + (tested and file.endswith(".go"))
+
+
+def test_a_kind_that_no_controller_is_for_and_no_sample_names_is_left_out() -> None:
+    made = samples("{}", {"main.go": GO.format(""), "PROJECT": ""})
+    assert not [one.path for one in made.files if "gadget" in one.path]
+
+
 def test_a_secret_that_a_sample_names_stands_beside_it() -> None:
     secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: NAME}\nstringData: {a: b}\n"
     more = {"config/samples/s.yaml": secret.replace("NAME", "key"), "config/samples/t.yaml": secret}
