@@ -203,12 +203,16 @@ def _touched(seen: Observed) -> Iterator[Finding]:
 
 
 def _replaced_for_touches(seen: Observed) -> Iterator[Finding]:
-    """Yield the touched object for which most pods of its family were replaced: no annotation is part of them."""
+    """Yield the touched object for which most pods were replaced, of its family or of what names it.
+
+    No annotation is part of them, nor of what a pod reads of a ConfigMap.
+    """
     worst: tuple[int, Touch] | None = None
     touches = seen.touches if seen.log_whole and "pods" in seen.lives else ()
     for touch, after in zip(touches, [*touches[1:], None], strict=False):
         end = after.start if after is not None else touch.end
-        pods = [life for life in seen.below(seen.line(touch.life)[-1]) if life.resource == "pods"]
+        roots = {seen.line(one)[-1] for one in (touch.life, *seen.naming(touch.life))}
+        pods = {life for root in roots for life in (root, *seen.below(root)) if life.resource == "pods"}
         replaced = min(_turnover(seen, pods, touch.start, end))
         if replaced > (worst[0] if worst is not None else 0):
             worst = replaced, touch

@@ -1101,8 +1101,16 @@ def test_objects_that_are_made_for_a_touched_one(named: str, wrong: bool) -> Non
     assert bool([one for one in found(sim) if "the operator create" in one.text]) is wrong
 
 
-@pytest.mark.parametrize(("by", "wrong"), [("replicaset-controller", True), ("harness", False)])
-def test_pods_that_are_replaced_for_a_touched_object(by: str, wrong: bool) -> None:
+@pytest.mark.parametrize(
+    ("by", "parts", "wrong"),
+    [
+        ("replicaset-controller", {"owner": "uid-c-0"}, True),
+        ("replicaset-controller", {"owner": "", "needs": ["cliques.a.io/c-0"]}, True),
+        ("replicaset-controller", {"owner": "", "needs": ["cliques.a.io/c-1"]}, False),
+        ("harness", {"owner": "uid-c-0"}, False),
+    ],
+)
+def test_pods_that_are_replaced_for_a_touched_object(by: str, parts: dict[str, Any], wrong: bool) -> None:
     sim = settled()
     clique(sim, "c-0", 200, owner="uid-other")
     touched(sim, "c-0", DEPLOYED + 5000)
@@ -1113,7 +1121,7 @@ def test_pods_that_are_replaced_for_a_touched_object(by: str, wrong: bool) -> No
         name="old",
         namespace="t",
         uid="uid-old",
-        owner="uid-c-0",
+        **parts,
     )
     deleting = {"metadata.deletionTimestamp": "2026-01-01T00:00:00Z"}
     sim.add(old)
