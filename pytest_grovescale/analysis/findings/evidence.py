@@ -283,6 +283,10 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
             None,
         )
 
+    def ended(self, at: int) -> bool:
+        """Return whether it is a pod or a Job that has ended by itself by a moment."""
+        return self.ended_at is not None and self.ended_at <= at
+
     @property
     def owner_kind(self) -> str:
         """The kind of its owner in lower case, with its group; empty where the recording does not say."""

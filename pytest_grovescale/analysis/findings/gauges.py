@@ -13,7 +13,7 @@ number, at least three, after a phase that passed; or if its name is that of the
 prefix of the operator's families, it was 0 when there was none, and nothing had changed for two seconds. After the
 workload is gone, it is enough that the kind itself has not. Gauges whose names speak of a maximum or a limit are left
 out. One of work in progress began at 0, never fell while nothing was to be done, and is three or more when all that the
-operator made is gone.
+operator made is gone or has ended, as Jobs do.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ _OTHER = re.compile(r"max|peak|limit|capacity|seconds|timestamp|bytes|ratio|info
 _OF_OTHERS = (*LIBRARIES, *FRAMEWORKS)
 """Prefixes of what the program does not set itself."""
 
-_UNDER_WAY = re.compile(r"in_?(progress|flight)|ongoing|being_[a-z]+ed|(active|busy)_(workers?|reconcil\w+)")
+_UNDER_WAY = re.compile(
+    r"in_?(progress|flight)|ongoing|being_[a-z]+ed|(active|busy)_(workers?|reconcil\w+)"
+    r"|(^|_)(running|executing|processing)(_|$)"
+)
 """Parts of names of gauges of work that is not yet done."""
 
 _TO_COME = re.compile(
@@ -135,8 +138,9 @@ def _never_taken_down(seen: Observed, target: TargetHistory, family: str, series
     if not values or values[0][1] or values[-1][1] < _LEAST or falls:
         return None
     scrape, left = values[-1]
-    # What is there may still be in progress, as a Job that runs.
-    if any(life.exists(times[scrape]) for lives in seen.lives.values() for life in lives if life.made_by_operator):
+    made = (life for lives in seen.lives.values() for life in lives if life.made_by_operator)
+    # What is there may still be in progress, but for a Job that has ended.
+    if any(life.exists(times[scrape]) and not life.ended(times[scrape]) for life in made):
         return None
     return Finding(
         id=ID,

@@ -352,8 +352,7 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
     reads = {read.edge: read for read in seen.contents.reads.get(OPERATOR, []) if read.edge}
     grown: list[tuple[str, int, int]] = []
     calm = False
-    # At the first phase caches fill; and with each object, so that in one of them none may come.
-    for span in seen.spans[1:]:
+    for span in seen.spans:
         edges = [f"{edge}:{span.phase.name}" for edge in ("start", "end")]
         # What goes with a workload makes room for what is kept.
         deleted = any(one.verb == "delete" for one in seen.by_harness(span.start, span.end))
@@ -363,7 +362,11 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
         reconciles = sum(seen.reconciles_between(first, last).values())
         if start.pid == end.pid and reconciles >= _LEAST_RECONCILES:
             grown.append((span.phase.name, reconciles, end.rss_bytes - start.rss_bytes))
+            # Caches fill with each object, so that in one phase none may come.
             calm = calm or not seen.begins_any(start.at, end.at)
+    # At the first phase they fill at once, but where it is as even as the others.
+    if grown[:1] and grown[0][0] == seen.spans[0].phase.name and not (len(grown) == _PHASES and _are_even(grown)):
+        del grown[0]
     # One phase may be another controller's, which keeps nothing.
     if len(grown) > _PHASES:
         grown.remove(min(grown, key=lambda one: one[2] / one[1]))
@@ -384,6 +387,11 @@ def _kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
         f" {total / 1e6:,.3g} MB in all, also where no object came",
         evidence=tuple(f"{name}: {added / 1e6:,.3g} MB, {number:,} reconciles" for name, number, added in grown),
     )
+
+
+def _are_even(grown: Sequence[tuple[str, int, int]]) -> bool:
+    each = [added / reconciles for _, reconciles, added in grown]
+    return 0 < max(each) <= _EVEN * min(each)
 
 
 def _needed(each: Sequence[float], filled: CpuRead) -> float:

@@ -940,22 +940,25 @@ def test_of_several_kinds_of_which_there_are_as_many_a_gauge_is_of_that_which_it
     [
         ("op_reconciles_in_progress", (0, 4, 9, 9, 12), True),
         ("op_inflight_syncs", (0, 0, 3, 3, 3), True),
+        ("op_runs_running", (0, 4, 9, 9, 12), True),
         # What falls is counted down; of something else it may be as many.
         ("op_reconciles_in_progress", (0, 4, 2, 9, 12), False),
         ("op_reconciles_in_progress", (0, 0, 0, 0, 1), False),
         ("op_templates_cached", (0, 4, 9, 9, 12), False),
     ],
 )
-@pytest.mark.parametrize("all_gone", [True, False])
+@pytest.mark.parametrize("end", ["gone", "ended", "there"])
 def test_a_gauge_of_work_in_progress_when_all_is_done(
-    name: str, values: tuple[float, ...], wrong: bool, all_gone: bool
+    name: str, values: tuple[float, ...], wrong: bool, end: str
 ) -> None:
     sim = settled()
     clique(sim, "c", 200)
-    if all_gone:
+    if end == "ended":
+        shown(sim, "c", 400, numbers={"status.conditions[type=Complete].status": "True"})
+    elif end == "gone":
         gone(sim)
     scrape(sim, "gauge", name, dict(zip(EDGES, map(float, values), strict=True)))
-    assert ("gauge" in ids(sim)) == (wrong and all_gone)
+    assert ("gauge" in ids(sim)) == (wrong and end != "there")
 
 
 @pytest.mark.parametrize(

@@ -633,16 +633,43 @@ def test_memory_is_kept_where_the_whole_heap_was_collected(collections: str, eac
     assert _is_kept((each, each, each - 10), 9, collections) is wrong
 
 
+@pytest.mark.parametrize(
+    ("first", "each", "wrong"),
+    [
+        (210, (200, 190), True),
+        (290, (200, 190), False),  # caches fill
+        (210, (200, 0), False),
+        (0, (200, 190), False),
+        (210, (200,), False),
+    ],
+)
+def test_the_first_phase_counts_where_it_keeps_as_much_as_others(
+    first: int, each: tuple[int, ...], wrong: bool
+) -> None:
+    assert _is_kept(each, 9, first=first) is wrong
+
+
 def _is_kept(
-    each: tuple[int, ...], collected: int | None, collections: str = "go_gc_duration_seconds_count", threads: int = 3
+    each: tuple[int, ...],
+    collected: int | None,
+    collections: str = "go_gc_duration_seconds_count",
+    threads: int = 3,
+    first: int = 0,
 ) -> bool:
-    """Return whether memory is called kept that grew by so many kB with each reconcile of each phase."""
+    """Return whether memory is called kept that grew by so many kB with each reconcile of each phase.
+
+    ``first``: of the first phase, with 140 reconciles in all.
+    """
     sim = settled()
     clique(sim, "c-0", 200)
     total = 'controller_runtime_reconcile_total{controller="clique",result="success"}'
     rss = 50_000_000
     ends: dict[str, Any] = {"rss_bytes": rss, "threads": threads, "files": 3, "sockets": 3}
     sim.add(rec.CpuRead(at=sim.at(DEPLOYED), process="operator", pid=10, cpu_ns=10**9, edge="end:deploy", **ends))
+    begins = {**ends, "rss_bytes": rss - first * 140_000}
+    sim.add(rec.CpuRead(at=sim.at(99.5), process="operator", pid=10, cpu_ns=10**9, edge="start:deploy", **begins))
+    edges = {"start:deploy": 0.0, "end:deploy": 100.0}
+    scrape(sim, "counter", "controller_runtime_reconcile_total", edges, controller="clique", result="success")
     for number, kilobytes in enumerate(each):
         start, end, name = DELETED + 10 + 200 * number, DELETED + 200 + 200 * number, f"again-{number}"
         sim.phase(name, start, end)
