@@ -1,7 +1,8 @@
-"""What a reconcile costs besides its requests: CPU time, processes and threads of its own.
+"""What a reconcile costs besides its requests: CPU time, processes and threads of its own, and looks again.
 
-Part of the rule `amplification`. All that it finds is a note: computing, or other programs, may be what the operator is
-for.
+Part of the rule `amplification`. What it finds is a note, since computing, or other programs, may be what the operator
+is for; but for objects that are looked at again after a fraction of a second, three times a second and more each for as
+long as a phase takes: a watch tells at once what they wait for.
 
 No false alarm: CPU time counts from 50 ms on for each write of an object, statuses and Events left out, of ten and more
 in a phase in which it used half a core and more; not where it started, and of a JVM, which compiles what runs for the
@@ -33,11 +34,43 @@ _THREADS, _STARTED = 0.4, 50
 """Threads that were started for each reconcile, and in all, from which on a reconcile starts its own."""
 
 
+_AGAIN_S, _LOOKS, _LONG_S = 3.0, 100, 2.0
+"""Looks again at each object a second, in all, and length of a phase, s, from which on they are polls."""
+
+
 def costs(seen: Observed) -> Iterator[Finding]:
-    """Yield what changes cost in CPU time, and the processes and threads that reconciles start."""
+    """Yield what changes cost in CPU time, what reconciles start for themselves, and what they look at again."""
+    yield from _looked_again(seen)
     yield from _of_changes(seen)
     yield from _in_children(seen)
     yield from _in_threads(seen)
+
+
+def _looked_again(seen: Observed) -> Iterator[Finding]:
+    """Yield the controller that looks most often at its objects again while a phase goes on, by ``RequeueAfter``."""
+    found: list[tuple[float, int, int, str, str]] = []
+    for span in seen.spans:
+        if span.phase.outcome != "passed" or span.phase.seconds < _LONG_S:
+            continue
+        counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        for row in span.phase.reconciles:
+            counts[row.controller][row.result] += row.count
+        for controller, results in counts.items():
+            looks, objects = results["requeue_after"], seen.objects_reconciled(controller)
+            a_second = looks / objects / span.phase.seconds
+            if looks >= _LOOKS and a_second >= _AGAIN_S:
+                found.append((a_second, looks, sum(results.values()), controller, span.phase.name))
+    if not found:
+        return
+    a_second, looks, total, controller, phase = max(found)
+    yield Found(
+        id=ID,
+        severity="waste",
+        about=About(aspect=Aspect.AMOUNT, times=[(span.start, span.end) for span in seen.spans]),
+        text=f"{looks:,} of {total:,} reconciles of {controller} in {phase} ended with RequeueAfter: it looks at each"
+        f" object {a_second:.2g} times a second while it waits, instead of watching what it waits for",
+        check=f'reconciles("{phase}", "{controller}", max=…, per_object=True)',
+    )
 
 
 def _of_changes(seen: Observed) -> Iterator[Finding]:

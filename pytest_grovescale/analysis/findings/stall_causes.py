@@ -3,8 +3,8 @@
 That pods do not come is the consequence; what came before it in the recording is the cause. In the order of how much
 they explain: a write that was refused and not sent again; an object that was asked for, came later, and was not asked
 for again; one that is not there; objects of the workload that the operator has done nothing for; work that ended, and
-that it has done nothing about; some objects that are behind others with the same below them; tries that failed and
-ended; pods that do not become Ready.
+that it has done nothing about; the same of what has no owner; some objects that are behind others with the same below
+them; tries that failed and ended; pods that do not become Ready.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def cause(seen: Observed, window: Window, *, of_requests: bool = False) -> Cause
     """
     start = next((span.start for span in seen.spans if span.phase.name == window.phase), window.start)
     sent = seen.requests_in(start, window.end)
-    rules = (_asked_for, _lost) if of_requests else (_asked_for, _not_looked_at, _lost, _ended, _missed, _gave_up)
+    rules = (
+        (_asked_for, _lost) if of_requests else (_asked_for, _not_looked_at, _lost, _ended, _unowned, _missed, _gave_up)
+    )
     found = [one for rule in rules for one in rule(seen, window, sent)]
     if not of_requests:
         found += _not_ready(seen, window)
@@ -219,6 +221,25 @@ def _ended(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cau
                 "defect",
                 (f"{life.name}: {child.name}",),
             )
+
+
+def _unowned(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
+    """Yield the kind of which all that the operator made has done its work, belongs to nothing, and woke nothing."""
+    if any(one.received >= window.start for one in sent) or seen.lost_watches:
+        return
+    asked = {(one.resource, one.object): one.received for one in sent}
+    for resource, lives in sorted(seen.lives.items()):
+        made = [life for life in lives if life.made_by_operator and life.stays(window.end)]
+        done = [one for one in made if one.ended(window.end) or one.field(READY_PATH, window.end) == "True"]
+        late = [one for one in done if asked.get(one.key, 0) < one.until(window.end)[-1].at < window.start]
+        if len(made) < _LEAST or len(late) < len(made) or any(one.owner != "" for one in made):
+            continue
+        yield Cause(
+            f"{len(made):,} {resource} that the operator made have no owner reference, by which most libraries find"
+            " what to reconcile: they have done their work, and the operator has sent nothing since",
+            "defect",
+            (f"{made[0].name} for instance; an owner reference, or a watch that maps them, lets them wake it",),
+        )
 
 
 def _missed(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:

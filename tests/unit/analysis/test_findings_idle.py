@@ -163,6 +163,20 @@ def test_what_a_process_compiles_after_its_start_is_no_work_while_idle(later_s: 
 # ---- out of proportion
 
 
+@pytest.mark.parametrize(
+    ("a_second", "result", "wrong"), [(4, "requeue_after", True), (2, "requeue_after", False), (4, "success", False)]
+)
+def test_objects_that_are_looked_at_again_and_again_while_a_phase_lasts(
+    a_second: int, result: str, wrong: bool
+) -> None:
+    sim = settled(10)
+    (steady,) = [one for one in analyse(sim.records()).phases if one.name == "steady-state"]
+    edges = {"start:steady-state": 0.0, "end:steady-state": float(round(a_second * 10 * steady.seconds))}
+    scrape(sim, "counter", RECONCILES, edges, controller="pod", result=result)
+    polls = [one for one in found(sim) if "RequeueAfter:" in one.text]
+    assert bool(polls) is wrong
+
+
 @pytest.mark.parametrize(("count", "wrong"), [(10, False), (15, False), (20, True)])
 def test_a_trigger_that_wakes_each_object_more_than_once(count: int, wrong: bool) -> None:
     sim = settled(10)

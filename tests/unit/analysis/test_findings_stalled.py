@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
@@ -348,6 +349,41 @@ def test_work_that_ended_and_of_which_nothing_came(looked: int, wrong: bool) -> 
     one = stall(serves, cliques=9)
     words = "jobs.batch of 9 of 9 cliques.a.io have ended"
     assert (one.severity == "defect", words in one.text) == (wrong, wrong), one.text
+
+
+@pytest.mark.parametrize(
+    ("owner", "ends", "by", "wrong"),
+    [
+        ("", 9, "operator", True),
+        ("uid-other", 9, "operator", False),
+        (None, 9, "operator", False),  # a recording made before owners were kept
+        ("", 8, "operator", False),  # one still runs
+        ("", 9, "harness", False),
+    ],
+)
+def test_work_that_ended_and_belongs_to_nothing(owner: str | None, ends: int, by: str, wrong: bool) -> None:
+    def serves(sim: Simulation) -> None:
+        sim.watch(JOBS, 7)
+        for number in range(9):
+            of: dict[str, Any] = {"resource": "jobs", "group": "batch", "namespace": "t", "name": f"j-{number}"}
+            sim.request(190, user=by, verb="create", code=201, **of)
+            served(sim, number, 400, "Running")
+            one = rec.ObjectSeen(
+                at=sim.at(200),
+                watch=sim.watch_ids[JOBS],
+                change="added",
+                name=f"j-{number}",
+                namespace="t",
+                uid=f"uid-job-{number}",
+                owner=owner,
+            )
+            sim.add(one)
+            if number < ends:
+                complete = {"status.conditions[type=Complete].status": "True"}
+                sim.add(msgspec.structs.replace(one, at=sim.at(500), change="modified", owner=None, numbers=complete))
+
+    one = stall(serves, cliques=9)
+    assert ("9 jobs.batch that the operator made" in one.text and one.severity == "defect") is wrong, one.text
 
 
 @pytest.mark.parametrize("pending", [True, False])
