@@ -2,7 +2,7 @@
 
 Part of the rule `amplification`. What it finds is a note, since computing, or other programs, may be what the operator
 is for; but for objects that are looked at again after a fraction of a second, three times a second and more each for as
-long as a phase takes: a watch tells at once what they wait for.
+long as a phase takes: a watch shows at once what they wait for.
 
 No false alarm: CPU time counts from 50 ms on for each write of an object, statuses and Events left out, of ten and more
 in a phase in which it used half a core and more; not where it started, and of a JVM, which compiles what runs for the

@@ -383,7 +383,7 @@ def test_work_that_ended_and_belongs_to_nothing(owner: str | None, ends: int, by
                 sim.add(msgspec.structs.replace(one, at=sim.at(500), change="modified", owner=None, numbers=complete))
 
     one = stall(serves, cliques=9)
-    assert ("9 jobs.batch that the operator made" in one.text and one.severity == "defect") is wrong, one.text
+    assert ("no owner reference" in one.text and one.severity == "defect") is wrong, one.text
 
 
 @pytest.mark.parametrize("pending", [True, False])
