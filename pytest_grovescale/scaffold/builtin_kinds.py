@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..operator.manifests import Object
-from .custom_resources import CustomResource
+from .custom_resources import CustomResource, references
 from .facts import Facts
 from .program import Program, rules_of_markers
 
@@ -87,6 +87,17 @@ def builtin_resource(facts: Facts, found: Program) -> CustomResource | None:
         candidates, key=lambda plural: (not _reconciled(plural, found.text), plural in created, -named[plural])
     )
     return next(_resources(ranked), None)
+
+
+def named_resources(facts: Facts, obj: Object) -> Iterator[CustomResource]:
+    """Yield the kinds of Kubernetes' own of which a sample names an object that is among the samples: a Deployment.
+
+    Secrets and ConfigMaps stand in the sample's own workload.
+    """
+    for plural in (one for one in _KINDS if one not in ("secrets", "configmaps", "serviceaccounts")):
+        names = [found.name for found in facts.of_kind(_KINDS[plural][1]) if is_sample(found.file)]
+        if any(one.is_to_sample for name in names for one in references(obj, {_KINDS[plural][1]: name})):
+            yield from _resources([plural])
 
 
 def _resources(plurals: list[str]) -> Iterator[CustomResource]:

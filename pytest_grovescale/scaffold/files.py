@@ -222,12 +222,12 @@ def _with_named(
 ) -> list[CustomResource]:
     """Return resources, then those that a field of their samples names and that have none."""
     found = list(ordered)
-    for resource in found:
+    for resource in (one for one in found if one.file):
+        sample = custom_resources.sample(facts, resource).object
         others = {each.kind: "" for each in resources if each not in found}
-        named = {
-            one.kind for one in custom_resources.references(custom_resources.sample(facts, resource).object, others)
-        }
+        named = {one.kind for one in custom_resources.references(sample, others)}
         found += [each for each in resources if each.kind in named]
+        found += [each for each in builtin_kinds.named_resources(facts, sample) if each not in found]
     return found
 
 

@@ -53,8 +53,11 @@ def is_reconciled(found: Program, resource: CustomResource, others: Collection[C
     """Return whether a program has a controller for a kind, not only one that reads it; also where that is not known.
 
     controller-runtime's ``For``, or a watch that enqueues the object itself, the Java Operator SDK's ``Reconciler<…>``,
-    kube-rs' ``Controller::new``, kopf's decorators. Known where they name one of the project's kinds, each literally.
+    kube-rs' ``Controller::new``, kopf's decorators. Known where they name one of the project's kinds, each literally. A
+    kind of Kubernetes' own is there for the project's, where it has some.
     """
+    if not resource.file and any(one.file for one in others):
+        return False
     kinds = {kind for names in _FOR.findall(found.text) for kind in names if kind}
     for variable_name in _FOR_VARIABLE.findall(found.text):
         kinds |= _kinds_of_variable(variable_name, found.text)
@@ -98,7 +101,7 @@ def first_test(
     ]
     steps = [_after(steps[:index], step) for index, step in enumerate(steps)]
     makes = [plural for plural in _MAKES_PODS if plural in created]
-    for_certain = bool(owned & _POD_OWNERS) or resource.kind in _POD_OWNERS
+    for_certain = not _POD_OWNERS.isdisjoint([*owned, *kinds_of(resource.kind, samples)])
     has_pods = for_certain or bool(makes)
     # What a kind without a namespace makes is in namespaces of its own choice; those of a real cluster have other pods.
     may_count_pods = resource.namespaced or not found.manifests
@@ -161,13 +164,18 @@ def _step(resource: CustomResource, sample: Sample, found: Program, created: Col
 
 
 def _only_made(resource: CustomResource) -> Step:
-    """Return the step of a kind that the operator does nothing for: others' objects name it."""
+    """Return the step of a kind that the operator does nothing for: others' objects name it.
+
+    What Kubernetes does for it is done first.
+    """
+    works = [] if resource.file or resource.kind not in WORKS else [WORKS[resource.kind]]
+    reason = f"Kubernetes says so of {with_article(resource.kind)}"
     return Step(
         plural=variable(resource),
         resource=resource.target,
         scope=_scope(resource),
         template=f"{resource.kind.lower()}.yaml.j2",
-        milestones=(),
+        milestones=tuple(condition_milestone(variable(resource), one, reason, is_guess=False) for one in works),
     )
 
 

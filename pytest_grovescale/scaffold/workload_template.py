@@ -34,7 +34,7 @@ def workload_template(facts: Facts, resource: CustomResource, samples: Mapping[s
     if not resource.namespaced:
         del obj["metadata"]["namespace"]
     guesses = [_of_reference(each) for each in references if not each.is_to_sample]
-    if not resource.file:
+    if not resource.file and not others:
         guesses += _of_builtin(resource, sample, found)
     elif sample.made_from_schema:
         guesses.append(

@@ -386,6 +386,8 @@ def test_kept_data_is_opened_by_another(
     with opened(it=endpoint, keep=True) as running:
         running.scraped(5)
         at = running.live.api.now()
+        # A sample has the time at which its scrape began: all until then are stored once a later one is.
+        wait_until(lambda: running.vector(f"timestamp(counter_total) > {at:.3f}").samples, "a later scrape")
         before = running.vector("counter_total", at).by("name")
         count = running.vector("count_over_time(level[1h])", at).by("name")
     assert {path.name for path in opened.folder.iterdir()} == {"data", "prometheus.yml", "dashboard.json"}

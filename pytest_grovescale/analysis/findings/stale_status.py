@@ -14,16 +14,16 @@ empty once; of objects that are not being deleted and have not changed in them, 
 itself writes. Numbers of pods are held only against pods that the object owns directly, and only under their usual
 names; a number of ready or available things with another name only where all pods below the object are Ready, a number
 of its spec is theirs, and it is neither that nor a number of its children. A condition or phase counts where no pod
-below an object that is called ready is Ready, or all are of one that is not, as many as a number of its spec. A status
-is ahead where it was written before the first pod below the object became Ready by the API server's own order of
-writes, so that no delay of a watch can matter, or, of three objects without pods, before the operator made anything
-for them; so was a number of ready pods that is more than had been Ready by then, of three objects; under another name
-one that is theirs in an idle time. It is late where the median of five changes, each the next one after a child's, is
-over a second for a kind that the operator does not watch, and over three for others, on a machine that nothing else
-slowed down, by an operator that does not work through a queue. A new generation that a ready object observed before
-anything was written below it is a note, by the same order, three times; so is a condition, but Available, that came
-True after the first pods were Ready, and stays so until a second and a half after a new generation was observed while
-all pods of the one before go.
+below an object that is called ready is Ready, or all are of one that is not, as many as a number of its spec; a number
+of completed things where as many Jobs have ended as the spec has steps, and it is more. A status is ahead where it was
+written before the first pod below the object became Ready by the API server's own order of writes, so that no delay of
+a watch can matter, or, of three objects without pods, before the operator made anything for them; so was a number of
+ready pods that is more than had been Ready by then, of three objects; under another name one that is theirs in an idle
+time. It is late where the median of five changes, each the next one after a child's, is over a second for a kind that
+the operator does not watch, and over three for others, on a machine that nothing else slowed down, by an operator that
+does not work through a queue. A new generation that a ready object observed before anything was written below it is a
+note, by the same order, three times; so is a condition, but Available, that came True after the first pods were Ready,
+and stays so until a second and a half after a new generation was observed while all pods of the one before go.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from statistics import median
 from typing import NamedTuple
 
@@ -64,6 +65,7 @@ _LATE_S = 3.0
 """Time, s, after which a status follows late what the operator watches; of what it does not watch, sooner."""
 _UNWATCHED_S = 1.0
 _READY_NAME = re.compile(r"^(ready|available|running)|(?<!not)(?<!un)(Ready|Available|Running)($|[A-Z])")
+_DONE_NAME = re.compile(r"^status\.\w*(completed|succeeded|finished)\w*$", re.IGNORECASE)
 _ONE_BY_ONE = 5
 """Part of a time up to which an operator that comes to one object after the other is without a request for the next."""
 _FAILED = (("ReplicaFailure", "True"), ("Failed", "True"), ("Progressing", "False"), ("Available", "False"))
@@ -300,7 +302,8 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
             wrong[path].append(_Wrong(life, f"{life.name} has {total:,}, of which {number:,} are {part}"))
         for path, text in _failing_children(seen, status, window):
             wrong[path].append(_Wrong(life, text))
-        for path, text in [*_of_its_own_name(seen, status, window), *_contradicts(status, window)]:
+        of_numbers = [*_of_its_own_name(seen, status, window), *_more_than_ended(seen, status, window)]
+        for path, text in [*of_numbers, *_contradicts(status, window)]:
             if path not in REPLICAS:
                 wrong[path].append(_Wrong(life, text))
         if READY_PODS not in numbers and PODS not in numbers:
@@ -338,6 +341,17 @@ def _of_its_own_name(seen: Observed, status: _Status, window: Window) -> Iterato
     for path, number in fields.items():
         if number not in plausible:
             yield path, f"{status.life.name} has {number}, and {pods} pods, all of them Ready"
+
+
+def _more_than_ended(seen: Observed, status: _Status, window: Window) -> Iterator[tuple[str, str]]:
+    """Yield (path, in words) for each number of done things that exceeds those that have ended, where none is left."""
+    if not (done := {path: number for path, number in status.numbers.items() if _DONE_NAME.search(path)}):
+        return
+    ended = Counter(one.resource for one in seen.below(status.life) if one.made_by_operator and one.ended(window.end))
+    kind, most = max(ended.items(), key=itemgetter(1), default=("", 0))
+    for path, number in done.items() if most in status.said.wanted else ():
+        if isinstance(number, int) and number > most and number not in status.said.wanted:
+            yield path, f"{status.life.name} has {number}, and {most} {kind} that have ended, as many as its spec wants"
 
 
 def _contradicts(status: _Status, window: Window) -> Iterator[tuple[str, str]]:

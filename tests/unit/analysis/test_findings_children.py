@@ -455,6 +455,29 @@ def test_a_condition_that_all_pods_contradict(said: str, ready: str, wanted: int
 
 
 @pytest.mark.parametrize(
+    ("name", "completed", "ended", "wanted", "wrong"),
+    [
+        ("completed", 3, 2, 2, True),
+        ("stepsSucceeded", 3, 2, 2, True),
+        ("completed", 2, 2, 2, False),
+        ("completed", 3, 2, 3, False),  # one that is no Job
+        ("completed", 3, 2, 5, False),
+        ("attempts", 3, 2, 2, False),
+    ],
+)
+def test_more_that_is_completed_than_there_is(name: str, completed: int, ended: int, wanted: int, wrong: bool) -> None:
+    sim = settled()
+    clique(sim, "c", 120, numbers={"spec.steps[]": wanted})
+    for number in range(ended):
+        clique(sim, f"s-{number}", 200, owner="uid-c")
+        shown(sim, f"s-{number}", 300, numbers={"status.conditions[type=Complete].status": "True"})
+    sim.request(3500, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name="c")
+    shown(sim, "c", 3510, numbers={f"status.{name}": completed})
+    gone(sim)
+    assert ("stale-status" in {one.id for one in found(sim) if one.severity != "note"}) is wrong
+
+
+@pytest.mark.parametrize(
     ("path", "user", "wrong"),
     [
         ("metadata.annotations.grovescale.io/touched", "harness", True),

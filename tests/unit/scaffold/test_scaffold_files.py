@@ -445,6 +445,33 @@ def test_a_sample_that_names_another_object_of_a_kind_names_those_of_the_test(sn
     assert test.index("gadgets.apply()") < test.index("backups.apply()")
 
 
+@pytest.mark.parametrize(
+    ("spec", "folder", "own"),
+    [
+        ("{deployment: web}", "config/samples", True),
+        ("{targetRef: {kind: Deployment, name: web}}", "examples", True),
+        ("{deployment: db}", "config/samples", False),
+        ("{tier: web}", "config/samples", False),
+        ("{deployment: web}", "config/manager", False),
+    ],
+)
+def test_a_deployment_that_a_sample_names_is_there_for_it(spec: str, folder: str, own: bool) -> None:
+    labels = "{matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}"
+    web = f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: web}}\nspec: {{selector: {labels}}}}}\n"
+    gadget = f"apiVersion: example.com/v1\nkind: Gadget\nmetadata: {{name: one}}\nspec: {spec}\n"
+    made = plan({f"{folder}/web.yaml": web, "config/samples/gadget.yaml": gadget})
+    names = {Path(one.path).name for one in made.files}
+    assert ("deployment.yaml.j2" in names) is own
+    assert "test_deployments.py" not in names
+    test = text(made, "test_gadgets.py")
+    assert test.count("deployments.apply()") == own
+    if own:
+        assert '{{ deployment_name | default("deployment") }}-{{ number }}' in text(made, "gadget.yaml.j2")
+        assert test.index("deployments.status(") < test.index("deployments.apply()") < test.index("gadgets.apply()")
+        assert max(map(len, test.splitlines())) <= 120
+        assert not [file.path for file in made.files if "deployment" in file.path and list(file.guesses)]
+
+
 def test_a_kind_without_a_sample_is_there_for_the_sample_that_names_it() -> None:
     made = samples("{gadgetName: small}", {"config/samples/g.yaml": ""})
     assert "gadgets.apply()" in text(made, "test_backups.py")
