@@ -41,6 +41,7 @@ def kopf_program(facts: Facts) -> Program | None:
         language="python",
         command=(
             "{python}",
+            *_without_the_folder(facts, files),
             "-m",
             "kopf",
             "run",
@@ -112,6 +113,16 @@ def _kopf_files(facts: Facts, handlers: Sequence[str], guesses: dict[str, list[s
     if len(handlers) > 1:
         guesses.setdefault("command", []).append("all files with handlers of kopf are run")
     return list(handlers)
+
+
+def _without_the_folder(facts: Facts, started: Sequence[str]) -> list[str]:
+    """Return Python's option that keeps its folder out of the path, where an ``operator.py`` is there.
+
+    With ``-m`` that would be imported instead of the standard library's; the command ``kopf`` does not look there
+    (https://docs.python.org/3/using/cmdline.html#cmdoption-P).
+    """
+    there = {PurePosixPath(path).stem for path in facts.files if "/" not in path and path.endswith(".py")}
+    return ["-P"] if "-m" not in started and there & sys.stdlib_module_names else []
 
 
 def _is_module(facts: Facts, module: str) -> bool:

@@ -379,6 +379,14 @@ def test_a_kopf_operator_runs_all_files_with_handlers() -> None:
     assert kopf("", {**more, **docker}).command[-1] == "more.py"
 
 
+@pytest.mark.parametrize(
+    ("file", "kept_out"), [("operator.py", True), ("more.py", False), ("deploy/operator.py", False)]
+)
+def test_a_file_that_is_called_as_a_module_of_the_standard_library_is_kept_out(file: str, kept_out: bool) -> None:
+    more = {file: "import kopf\n\n@kopf.on.event('pods')\ndef seen(**_): ...\n"}
+    assert ("-P" in kopf("", more).command) is kept_out
+
+
 def test_a_kopf_operator_is_run_by_its_module_where_its_own_command_names_one() -> None:
     docker = {"Dockerfile": 'CMD ["kopf", "run", "-A", "-m", "things.handlers"]\n'}
     package = {"things/handlers.py": "import kopf\n\n@kopf.on.event('pods')\ndef seen(**_): ...\n"}
