@@ -203,6 +203,8 @@ class _Void(NamedTuple):
     example: str
     sent: Sequence[Sent]
     """The most frequent kind of writes to each of these objects: some of them had no effect."""
+    unknown: int
+    """Other writes to the kind, to objects that were not followed from their beginning."""
 
     @property
     def text(self) -> str:
@@ -226,12 +228,18 @@ def _without_effect(seen: Observed) -> Iterator[Finding]:
     all_updates = first.what.total() == first.total and all(one.startswith("update ") for one in first.what)
     drops = all_updates and not is_builtin(first.resource) and first.resource not in seen.with_status
     why = ", and none was to its status: an update of the object itself does not take a status" if drops else ""
+    evidence = tuple(kind.example for kind in kinds[:_SHOWN])
+    if first.unknown > first.total / 10:
+        evidence += (
+            f"whether {first.unknown:,} more writes to {first.resource} changed anything is not known: their objects"
+            " were not followed from their beginning",
+        )
     yield Found(
         id=ID,
         severity="defect" if drops else "waste",
         about=About(aspect=Aspect.ACTION, requests=[one for kind in kinds for one in kind.sent]),
         text=f"{writes} changed nothing (mostly {what.most_common(1)[0][0]}){why}",
-        evidence=tuple(kind.example for kind in kinds[:_SHOWN]),
+        evidence=evidence,
         check="api_requests(phase=…, max=…)",
     )
 
@@ -281,7 +289,10 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     wasted = nothing.total()
     sent = _all_alike(seen, sent, wasted, total)
     sure = wasted if wasted > _BY_LAG * total else wasted - lagging
-    return _Void(resource, nothing, total, example, sent) if sure >= max(_LEAST, _SHARE * total) else None
+    writes = sum(one.changes and one.updates and not one.created for one in seen.own if one.resource == resource)
+    return (
+        _Void(resource, nothing, total, example, sent, writes - total) if sure >= max(_LEAST, _SHARE * total) else None
+    )
 
 
 def _all_alike(seen: Observed, sent: list[Sent], wasted: int, total: int) -> list[Sent]:
