@@ -94,9 +94,11 @@ def named_resources(facts: Facts, obj: Object) -> Iterator[CustomResource]:
 
     Secrets and ConfigMaps stand in the sample's own workload.
     """
-    for plural in (one for one in _KINDS if one not in ("secrets", "configmaps", "serviceaccounts")):
-        names = [found.name for found in facts.of_kind(_KINDS[plural][1]) if is_sample(found.file)]
-        if any(one.is_to_sample for name in names for one in references(obj, {_KINDS[plural][1]: name})):
+    for plural, (_, kind, _, _) in _KINDS.items():
+        if kind in ("Secret", "ConfigMap", "ServiceAccount"):
+            continue
+        names = [found.name for found in facts.of_kind(kind) if is_sample(found.file)]
+        if any(one.is_to_sample for name in names for one in references(obj, {kind: name})):
             yield from _resources([plural])
 
 

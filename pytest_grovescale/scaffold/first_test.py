@@ -96,7 +96,7 @@ def first_test(
     steps = [
         _step(*samples[kind], found, created, alone=len(samples) == 1)
         if is_reconciled(found, samples[kind][0], kinds)
-        else _only_made(samples[kind][0])
+        else _step_of(samples[kind][0], _works(samples[kind][0]))
         for kind in kinds_of(resource.kind, samples)
     ]
     steps = [_after(steps[:index], step) for index, step in enumerate(steps)]
@@ -123,7 +123,7 @@ def first_test(
         place='cluster="kind"' if found.manifests else "nodes=10",
         trigger_guesses=guesses,
         has_pods=has_pods and may_count_pods,
-        pods_scope="" if resource.namespaced else ', namespace="*"',
+        pods_scope=_anywhere(resource),
         pods_guess="" if for_certain else f"its role may create {' and '.join(makes)}: no pod is left of them",
     )
 
@@ -157,31 +157,35 @@ def _step(resource: CustomResource, sample: Sample, found: Program, created: Col
         deploy = [_handled_by_kopf(resource)]
     if not deploy and len(owned) == 1:
         deploy = [_children(next(iter(owned)), resource)]
-    if not deploy and not resource.file and resource.kind in WORKS:
-        reason = f"Kubernetes says so of {with_article(resource.kind)}: what says that the operator is done with it?"
-        deploy = [condition_milestone(workload, WORKS[resource.kind], reason, is_guess=True)]
-    return msgspec.structs.replace(_only_made(resource), milestones=tuple(deploy))
+    return _step_of(resource, deploy or _works(resource, ": what says that the operator is done with it?"))
 
 
-def _only_made(resource: CustomResource) -> Step:
-    """Return the step of a kind that the operator does nothing for: others' objects name it.
-
-    What Kubernetes does for it is done first.
-    """
-    works = [] if resource.file or resource.kind not in WORKS else [WORKS[resource.kind]]
-    reason = f"Kubernetes says so of {with_article(resource.kind)}"
+def _step_of(resource: CustomResource, deploy: Sequence[Milestone]) -> Step:
     return Step(
         plural=variable(resource),
         resource=resource.target,
         scope=_scope(resource),
         template=f"{resource.kind.lower()}.yaml.j2",
-        milestones=tuple(condition_milestone(variable(resource), one, reason, is_guess=False) for one in works),
+        milestones=tuple(deploy),
     )
+
+
+def _works(resource: CustomResource, question: str = "") -> list[Milestone]:
+    """Return that Kubernetes has done its work for a kind of its own; ``question``: what is to be checked of that."""
+    if resource.file or resource.kind not in WORKS:
+        return []
+    reason = f"Kubernetes says so of {with_article(resource.kind)}{question}"
+    return [condition_milestone(variable(resource), WORKS[resource.kind], reason, is_guess=bool(question))]
+
+
+def _anywhere(resource: CustomResource) -> str:
+    """Return the argument of conditions on a kind without a namespace, and on what is made for it: in all of them."""
+    return "" if resource.namespaced else ', namespace="*"'
 
 
 def _scope(resource: CustomResource) -> str:
     """Return the further arguments of conditions on objects of a kind; of Kubernetes' own kinds there are others."""
-    scope = "" if resource.namespaced else ', namespace="*"'
+    scope = _anywhere(resource)
     selector = ",".join(f"{name}={value}" for name, value in MARK.items())
     return scope if resource.file else f'{scope}, selector="{selector}"'
 
@@ -208,10 +212,9 @@ def _after(before: Sequence[Step], step: Step) -> Step:
 
 
 def _children(kind: str, owner: CustomResource) -> Milestone:
-    scope = "" if owner.namespaced else ', namespace="*"'
     return Milestone(
         name=f"{kind.lower()}s-there",
-        expression=f'conditions.count("{kind.lower()}", objects, op=">="{scope})',
+        expression=f'conditions.count("{kind.lower()}", objects, op=">="{_anywhere(owner)})',
         reason=f"the operator owns {kind}s: one or more for each object",
         is_guess=True,
     )
