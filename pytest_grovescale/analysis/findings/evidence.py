@@ -94,7 +94,7 @@ def condition(kind: str) -> str:
 
 PHASE = "status.phase"
 """Where a pod says that it is pending, runs, or has ended; many custom resources say theirs there."""
-POD_ENDED = ("Succeeded", "Failed")
+_POD_ENDED = ("Succeeded", "Failed")
 """Phases of pods that run no more."""
 _JOB_ENDED = tuple(map(condition, ("Complete", "Failed", "SuccessCriteriaMet")))
 _LIMITED = 0.05
@@ -278,7 +278,8 @@ class Life(msgspec.Struct, frozen=True, eq=False, dict=True, kw_only=True):
             (
                 event.at
                 for event in self.events
-                if event.fields.get(PHASE) in POD_ENDED or any(event.numbers.get(path) == "True" for path in _JOB_ENDED)
+                if event.fields.get(PHASE) in _POD_ENDED
+                or any(event.numbers.get(path) == "True" for path in _JOB_ENDED)
             ),
             None,
         )

@@ -79,13 +79,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
     for_each = dict(one_for_each.findings(seen))
     yield from for_each.values()
     yield from one_for_each.tasks_left(seen)
-    of_process: list[Finding] = []
+    counted: list[Finding] = []
     if seen.settled and target is not None and after is not None:
         yield from _series(seen, target, after)
-        of_process = list(_process(seen, target, after, said=for_each.keys()))
-        yield from of_process
+        counted = list(_process(seen, target, after, said=for_each.keys()))
+        yield from counted
         yield from heap(seen, target, after)
-    if not for_each and not of_process:
+    if not for_each and not counted:
         yield from one_for_each.left_by_reconciles(seen)
     yield from one_for_each.series_left_by_reconciles(seen)
     yield from _grown_by_changes(seen)

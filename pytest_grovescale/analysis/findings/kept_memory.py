@@ -147,12 +147,16 @@ def kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
             # Caches fill with each object, so that in one phase none may come.
             calm = calm or not seen.begins_any(start.at, end.at)
     # At the first phase they fill at once, but where it is as even as the others.
-    if grown[:1] and grown[0][0] == seen.spans[0].phase.name and not (len(grown) == _PHASES and _are_even(grown)):
+    if (
+        grown[:1]
+        and grown[0][0] == seen.spans[0].phase.name
+        and not (len(grown) == _PHASES and _are_even(_each(grown)))
+    ):
         del grown[0]
     # One phase may be another controller's, which keeps nothing.
     if len(grown) > _PHASES:
         grown.remove(min(grown, key=lambda one: one[2] / one[1]))
-    each = [added / reconciles for _, reconciles, added in grown]
+    each = _each(grown)
     total = sum(added for _, _, added in grown)
     filled = reads.get(f"end:{seen.spans[0].phase.name}")
     if filled is None or not _frees_soon(target, most=total >= filled.rss_bytes * _needed(each, filled)):
@@ -171,8 +175,12 @@ def kept_by_reconciles(seen: Observed) -> Iterator[Finding]:
     )
 
 
-def _are_even(grown: Sequence[tuple[str, int, int]]) -> bool:
-    each = [added / reconciles for _, reconciles, added in grown]
+def _each(grown: Sequence[tuple[str, int, int]]) -> list[float]:
+    """Return growth by reconcile of each phase, from (phase, reconciles, growth)."""
+    return [added / reconciles for _, reconciles, added in grown]
+
+
+def _are_even(each: Sequence[float]) -> bool:
     return 0 < max(each) <= _EVEN * min(each)
 
 
@@ -182,7 +190,7 @@ def _needed(each: Sequence[float], filled: CpuRead) -> float:
     By as much again: the heap of a program in Go is collected before. That shows as a growth which is not the same for
     each reconcile of all phases; where it is, less says enough, but of a JVM, which has many threads.
     """
-    even = len(each) > _PHASES and max(each) <= _EVEN * min(each) and (filled.threads or 0) <= _FEW_THREADS
+    even = len(each) > _PHASES and _are_even(each) and (filled.threads or 0) <= _FEW_THREADS
     return _EVENLY if even else 1.0
 
 

@@ -11,12 +11,13 @@ first time, in two phases.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from ...recording.records import CpuRead
 from ..result import OPERATOR, Finding
 from .grouping import About, Aspect, Found
+from .noop_work import by_controller
 from .observed import Observed
 
 ID = "reconcile-amplification"
@@ -52,22 +53,24 @@ def _looked_again(seen: Observed) -> Iterator[Finding]:
     for span in seen.spans:
         if span.phase.outcome != "passed" or span.phase.seconds < _LONG_S:
             continue
-        counts: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+        looks: Counter[str] = Counter()
         for row in span.phase.reconciles:
-            counts[row.controller][row.result] += row.count
-        for controller, results in counts.items():
-            looks, objects = results["requeue_after"], seen.objects_reconciled(controller)
-            a_second = looks / objects / span.phase.seconds
-            if looks >= _LOOKS and a_second >= _AGAIN_S:
-                found.append((a_second, looks, sum(results.values()), controller, span.phase.name))
+            looks[row.controller] += row.count if row.result == "requeue_after" else 0
+        for controller, number in looks.items():
+            if number < _LOOKS:
+                continue
+            a_second = number / seen.objects_reconciled(controller) / span.phase.seconds
+            if a_second >= _AGAIN_S:
+                total = by_controller(span.phase)[controller]
+                found.append((a_second, number, total, controller, span.phase.name))
     if not found:
         return
-    a_second, looks, total, controller, phase = max(found)
+    a_second, number, total, controller, phase = max(found)
     yield Found(
         id=ID,
         severity="waste",
         about=About(aspect=Aspect.AMOUNT, times=[(span.start, span.end) for span in seen.spans]),
-        text=f"{looks:,} of {total:,} reconciles of {controller} in {phase} ended with RequeueAfter: it looks at each"
+        text=f"{number:,} of {total:,} reconciles of {controller} in {phase} ended with RequeueAfter: it looks at each"
         f" object {a_second:.2g} times a second while it waits, instead of watching what it waits for",
         check=f'reconciles("{phase}", "{controller}", max=…, per_object=True)',
     )

@@ -38,7 +38,7 @@ from statistics import median
 from typing import NamedTuple
 
 from ..result import Finding
-from .evidence import BUDGETS, PHASE, POD_ENDED, Life, ObjectId, Window, condition, form, listed, number_of
+from .evidence import BUDGETS, PHASE, Life, ObjectId, Window, condition, form, listed, number_of
 from .grouping import About, Aspect, Found
 from .observed import Observed
 from .premature_status import (
@@ -320,7 +320,7 @@ def _wrong(seen: Observed, statuses: Sequence[_Status], window: Window) -> dict[
         if numbers.get(PODS, len(own)) == len(own):
             continue
         # Those that ended may be left out, as a ReplicaSet does.
-        ended = sum(pod.field(PHASE, window.end) in POD_ENDED for pod in own)
+        ended = sum(pod.ended(window.end) for pod in own)
         if numbers[PODS] != len(own) - ended:
             surplus = numbers[PODS] == numbers.get("spec.replicas") and len(own) - ended > int(numbers[PODS])
             wanted_so, too_many = (", as its spec wants,", ": the others are too many") if surplus else (",", "")

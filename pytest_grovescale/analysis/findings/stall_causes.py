@@ -54,9 +54,10 @@ def cause(seen: Observed, window: Window, *, of_requests: bool = False) -> Cause
     """
     start = next((span.start for span in seen.spans if span.phase.name == window.phase), window.start)
     sent = seen.requests_in(start, window.end)
-    rules = (
-        (_asked_for, _lost) if of_requests else (_asked_for, _not_looked_at, _lost, _ended, _unowned, _missed, _gave_up)
-    )
+    rules = [_asked_for, _lost] if of_requests else [_asked_for, _not_looked_at, _lost]
+    if not of_requests and all(one.received < window.start for one in sent):
+        # It sends nothing any more: what it did last says what it has missed, but where its watches were lost.
+        rules += [*([] if seen.lost_watches else [_ended, _unowned, _missed]), _gave_up]
     found = [one for rule in rules for one in rule(seen, window, sent)]
     if not of_requests:
         found += _not_ready(seen, window)
@@ -201,9 +202,7 @@ def _not_looked_at(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iter
 
 def _ended(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
     """Yield the kind whose objects own Jobs, or pods, that have ended, of which it has sent nothing since."""
-    if any(one.received >= window.start for one in sent) or seen.lost_watches:
-        return
-    asked = {(one.resource, one.object): one.received for one in sent}
+    asked = _last_asked(sent)
     for resource in sorted(seen.status_written & set(seen.lives)):
         lives = [life for life in seen.lives[resource] if life.stays(window.end)]
         unseen: list[tuple[Life, Life]] = []
@@ -223,11 +222,14 @@ def _ended(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cau
             )
 
 
+def _last_asked(sent: Sequence[Sent]) -> Mapping[tuple[str, ObjectId], int]:
+    """Return resource and object → when the operator last asked for it, or wrote it, of requests in order."""
+    return {(one.resource, one.object): one.received for one in sent}
+
+
 def _unowned(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Cause]:
     """Yield the kind of which all that the operator made has done its work, belongs to nothing, and woke nothing."""
-    if any(one.received >= window.start for one in sent) or seen.lost_watches:
-        return
-    asked = {(one.resource, one.object): one.received for one in sent}
+    asked = _last_asked(sent)
     for resource, lives in sorted(seen.lives.items()):
         made = [life for life in lives if life.made_by_operator and life.stays(window.end)]
         done = [one for one in made if one.ended(window.end) or one.field(READY_PATH, window.end) == "True"]
@@ -248,9 +250,7 @@ def _missed(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[Ca
     Where the operator sends nothing any more. That it sent nothing since others changed what is below them shows that
     it has missed that; else it was something that is not below.
     """
-    if any(one.received >= window.start for one in sent) or seen.lost_watches:
-        return
-    asked = {(one.resource, one.object): one.received for one in sent}
+    asked = _last_asked(sent)
     found: list[tuple[bool, int, Cause]] = []
     for resource in sorted(seen.status_written & set(seen.lives)):
         most, done, left = _odd_ones(seen, resource, window.end)
@@ -283,7 +283,7 @@ def _gave_up(seen: Observed, window: Window, sent: Sequence[Sent]) -> Iterator[C
     moments = seen.target.moments if seen.target is not None else []
     inside = [number for number, one in enumerate(moments) if window.start <= one.at <= window.end]
     start = seen.scrape_at(f"start:{window.phase}")
-    if len(inside) < 2 or start is None or any(one.received >= window.start for one in sent):
+    if len(inside) < 2 or start is None:
         return
     failed = seen.reconciles_between(start, inside[0], lambda result: result == "error")
     since = seen.reconciles_between(inside[0], inside[-1])

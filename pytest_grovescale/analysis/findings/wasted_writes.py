@@ -289,10 +289,10 @@ def _void(seen: Observed, resource: str, lives: list[Life]) -> _Void | None:
     wasted = nothing.total()
     sent = _all_alike(seen, sent, wasted, total)
     sure = wasted if wasted > _BY_LAG * total else wasted - lagging
+    if sure < max(_LEAST, _SHARE * total):
+        return None
     writes = sum(one.changes and one.updates and not one.created for one in seen.own if one.resource == resource)
-    return (
-        _Void(resource, nothing, total, example, sent, writes - total) if sure >= max(_LEAST, _SHARE * total) else None
-    )
+    return _Void(resource, nothing, total, example, sent, writes - total)
 
 
 def _all_alike(seen: Observed, sent: list[Sent], wasted: int, total: int) -> list[Sent]:
