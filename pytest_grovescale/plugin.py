@@ -24,8 +24,8 @@ from .fixtures import (
     run_of,
     scale,
 )
-from .session.stash_keys import BUDGET, INFRASTRUCTURE, MISTAKES, RUN, RUNS, SETTINGS
-from .suggestions import did_you_mean
+from .session import markers
+from .session.stash_keys import INFRASTRUCTURE, MISTAKES, RUN, RUNS, SETTINGS
 
 __all__ = [
     "grovescale_api_client",
@@ -47,18 +47,6 @@ _DESCRIBE = "GROVESCALE_DESCRIBE"
 _DRIVER = "GROVESCALE_DRIVER_FD"
 _RUNS = "GROVESCALE_RUNS_FD"
 _FIXTURES = {"scale", "grovescale_api_client", "grovescale_cluster", "grovescale_namespace", "grovescale_operator"}
-_MARKER_ARGUMENTS = {
-    "cluster": str,
-    "faults": bool,
-    "kubernetes": str,
-    "nodes": int,
-    "operator": str,
-    "profile": str,
-    "prometheus": str,
-    "scrape_interval": str,
-    "start": str,
-    "values": dict,
-}
 
 
 _SKIPPED = "scale test: run it with --grovescale"
@@ -80,15 +68,7 @@ def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Gen
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers",
-        "grovescale(cluster, kubernetes, nodes, operator, values, start, profile, prometheus, faults): "
-        "a scale test, and what it needs other than the run's defaults; runs with --grovescale",
-    )
-    config.addinivalue_line(
-        "markers",
-        "grovescale_budget(*checks): bounds that a scale test is held to when it has run, as checks.NoopWrites(max=0)",
-    )
+    markers.register(config)
     settings = options.read(config)
     config.stash[SETTINGS] = settings
     if driver := os.environ.pop(_DRIVER, ""):
@@ -164,8 +144,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         marker = item.get_closest_marker("grovescale")
         try:
             if marker is not None:
-                _check_marker(item, marker)
-            _declare_checks(item)
+                markers.check(item, marker)
+            markers.declare_checks(item)
         except pytest.UsageError as error:
             config.stash[MISTAKES].append(str(error))
             continue
@@ -235,50 +215,6 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
     missing = missing_baseline(settings, config.rootpath)
     return f"grovescale: {missing}" if missing else None
-
-
-def _check_marker(item: pytest.Item, marker: pytest.Mark) -> None:
-    where = f"{item.nodeid}: @pytest.mark.grovescale"
-    if marker.args:
-        raise pytest.UsageError(f"{where} takes keyword arguments only: {', '.join(_MARKER_ARGUMENTS)}")
-    for name, value in marker.kwargs.items():
-        wanted = _MARKER_ARGUMENTS.get(name)
-        if wanted is None:
-            near = did_you_mean(name, _MARKER_ARGUMENTS)
-            hint = f"{near[:1].lower()}{near[1:]} " if near else ""
-            raise pytest.UsageError(f"{where} has no argument {name!r}; {hint}it has {', '.join(_MARKER_ARGUMENTS)}")
-        if not isinstance(value, wanted) or isinstance(value, bool) != (wanted is bool):
-            raise pytest.UsageError(f"{where}({name}={value!r}): not of type {wanted.__name__}")
-    if marker.kwargs.get("nodes", 1) < 1:
-        raise pytest.UsageError(f"{where}(nodes={marker.kwargs['nodes']}): at least one node is needed")
-    options.check_choice(marker.kwargs.get("start", "test"), options.STARTS, f"{where}: start")
-    options.check_choice(marker.kwargs.get("profile", "off"), options.PROFILES, f"{where}: profile")
-    options.check_prometheus(marker.kwargs.get("prometheus", "off"), f"{where}: prometheus")
-    options.check_duration(marker.kwargs.get("scrape_interval", ""), f"{where}: scrape_interval")
-
-
-def _declare_checks(item: pytest.Item) -> None:
-    """Store the checks of a test's marker and of the ``budgets.yaml`` beside it, after validation."""
-    markers = list(item.iter_markers("grovescale_budget"))
-    measured = "scale" in getattr(item, "fixturenames", ())
-    if markers and not measured:
-        raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.grovescale_budget: the test does not use `scale`")
-    if not measured:
-        return
-    from .checks.budgets import FILE, declared_for
-
-    if any(marker.kwargs for marker in markers):
-        raise pytest.UsageError(
-            f"{item.nodeid}: @pytest.mark.grovescale_budget takes checks only, as checks.Cpu(…, max=…)"
-        )
-    names = (item.name, getattr(item, "originalname", item.name), item.nodeid.rpartition("/")[2])
-    arguments = [argument for marker in markers for argument in marker.args]
-    try:
-        item.stash[BUDGET] = declared_for(item.path.parent, names, arguments, root=item.config.rootpath)
-    except GrovescaleError as error:
-        # A mistake of the file is that of all tests beside it, and said once.
-        of_file = str(error).startswith(f"{item.path.parent / FILE}:")
-        raise pytest.UsageError(str(error) if of_file else f"{item.nodeid}: {error}") from None
 
 
 @pytest.hookimpl(tryfirst=True)

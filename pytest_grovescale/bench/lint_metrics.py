@@ -26,9 +26,10 @@ from .. import __version__, redaction
 from ..analysis.metrics.snapshot import Surface, surface_of
 from ..checks import budgets, snapshot_checks
 from ..checks.metrics import lint as syntax
-from ..checks.metrics.difference import difference, in_one_process
+from ..checks.metrics.difference import difference
 from ..checks.metrics.families import Problem, Rule
 from ..checks.metrics.lint import LintRules, lint
+from ..checks.metrics.one_process import in_one_process
 from ..checks.run import unknown
 from ..endpoints import Address, Credentials, addressed, authorization, ssl_context
 from ..errors import ExitCode, ExpositionError, GrovescaleError, UsageError

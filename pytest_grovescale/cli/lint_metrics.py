@@ -62,7 +62,6 @@ def _seconds(text: str) -> float:
 
 def _lint_metrics(options: argparse.Namespace) -> int:
     from ..bench.lint_metrics import LintWanted, lint_metrics
-    from ..checks.metrics.labels import UNBOUNDED
     from ..checks.metrics.lint import LintRules
     from ..endpoints import Credentials
 
@@ -74,7 +73,7 @@ def _lint_metrics(options: argparse.Namespace) -> int:
             max_series=options.max_series,
             max_series_family=options.family,
             max_combinations=options.max_combinations,
-            forbidden=(*UNBOUNDED, *options.forbid),
+            forbidden=tuple(options.forbid),
             ignore=tuple(options.ignore),
         ),
         credentials=Credentials(

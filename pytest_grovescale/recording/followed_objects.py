@@ -30,7 +30,8 @@ from .object_cache import ObjectKey
 from .protocol import IncidentSeen, PodsToFollow
 from .record_writer import Ledger
 from .records import OBJECTS, Incident, IncidentKind, Request
-from .watches import Watch, Watches
+from .watch import Watch
+from .watches import Watches
 
 _REFUSED_S = 5.0
 """Delay before a refused watch is retried, s."""

@@ -30,9 +30,16 @@ _NOT_DONE = re.compile(
 _BEGUN = re.compile("scheduled|started", re.IGNORECASE)
 """Those that last where there is no other."""
 _COMPARED = re.compile(r"""(?:[=!]=|\bcase)\s*["'](\w+)["']|["'](\w+)["']\s*[=!]=""")
+_AMONG = re.compile(r"""\bin\s*[(\[{](?:\s*["']\w+["'],?)*\s*[)\]}]""")
+"""Values that something is looked for in: ``pod.phase in ("Failed", "Succeeded")``."""
 _IN_COLUMN = re.compile(r"""\.status\.conditions\[\?\(\s*@\.type\s*==\s*["'](\w+)["']\s*\)\]\.status""")
-_CONDITION_TYPE = re.compile(r"""(?:type|cond)\w*["']?(?:(?:\s+[\w.]+)?\s*:?[:=]|\()\s*["'](\w+)["']""", re.IGNORECASE)
-"""A literal that something named after a type or a condition is: ``typeAvailable = "Available"``, ``withType("…")``."""
+_CONDITION_TYPE = re.compile(
+    r"""(?:(?:type|cond)\w*["']?(?:(?:\s+[\w.]+)?\s*:?[:=]|\()"""
+    r"""|\b(?!is|has|get|find)\w*cond\w*\((?:[^"'()]|\([^()]*\)){0,80},)\s*["'](\w+)["']""",
+    re.IGNORECASE,
+)
+"""A literal that something named after a type or a condition is: ``typeAvailable = "Available"``, ``withType("…")``; or
+that a function named after conditions gets, but for one that reads them: ``setCondition(status, "Ready", …)``."""
 _SETS_CONDITIONS = re.compile(
     r"ConditionTrue|SetStatusCondition|[\"']conditions[\"']|\b(?:set|with|add)\w*Conditions?\("
     r"|\b[Cc]onditions(?:\.(?:push|add|Add)\(|\s*[:=]\s*(?:vec!|Some|List|new|\[))"
@@ -154,7 +161,7 @@ _GO_TYPES = {"string": "string", "bool": "boolean", "int": "integer", "int32": "
 def _with_status(resource: CustomResource, source: str) -> CustomResource:
     """Return a resource whose schema leaves its status open, with the fields that are known otherwise.
 
-    Those of the struct of a program in Go, and of printer columns.
+    Those of the struct of a program in Go, of printer columns, and the conditions that a program sets.
     """
     if resource.status:
         return resource
@@ -163,6 +170,8 @@ def _with_status(resource: CustomResource, source: str) -> CustomResource:
     for column in resource.columns:
         if found := _IN_STATUS.match(str(column.get("jsonPath", ""))):
             fields.setdefault(found[1], {"type": str(column.get("type", ""))})
+    if not struct and _sets_conditions(source):
+        fields["conditions"] = {"type": "array"}
     properties = {**as_mapping(resource.schema.get("properties")), "status": {"properties": fields}}
     return msgspec.structs.replace(resource, schema={**resource.schema, "properties": properties})
 
@@ -178,14 +187,14 @@ def _phases(declared: Sequence[str], source: str) -> set[str]:
     Without a declaration those on lines that name a phase or a state, if there are any.
     """
     compared = {value for pair in _COMPARED.findall(source) for value in pair if value}
-    text = _COMPARED.sub("", source)
+    text = _AMONG.sub("", _COMPARED.sub("", source))
     named = literals(text)
     if declared:
         known = set(declared) & (named | compared)
         return known or set(declared)
     lines = "\n".join(line for line in text.splitlines() if re.search(r"phase|state(?!ful)", line, re.IGNORECASE))
     if any(value in _DONE or (value.isupper() and value.capitalize() in _DONE) for value in literals(lines)):
-        return literals(lines)
+        return literals(_CONDITION_TYPE.sub("", lines))
     # Both values of a line with a condition count, and no keys.
     given = {value for line in text.splitlines() if _SET.search(line) for value in _VALUE.findall(line)}
     return given or named & set(_DONE)

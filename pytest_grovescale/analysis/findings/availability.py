@@ -7,7 +7,8 @@ that is to come or go. Kubernetes' own controllers go step by step
 
 No false alarm: only pods that the operator itself deleted, or Kubernetes' controllers for what it wrote, all of an
 object's within ten seconds, two Ready ones or more, of three objects or six pods, that as many followed, while the
-object was not being deleted. It is a note: a group of pods may have to start together. A template counts as written
+object was not being deleted. It is a note: a group of pods may have to start together; a defect where it happens to an
+object of several groups, and not to most of its kind. A template counts as written
 twice, its creation included, within one generation of its owner, of three objects that no one else writes, where each
 write changed it; of objects of the test's after one of its acts, which changed one object at most that the template
 names; together with the number of pods where nothing else of the owner's spec had changed in ten seconds, nor the test
@@ -39,6 +40,8 @@ _TWICE = 2
 _NEVER_RESTS = 5
 """Templates for one spec from which on no steps of a start explain them: its pods never come to rest."""
 _TOGETHER_NS = 10_000_000_000
+_USUAL = 0.8
+"""Share of a kind from which on that all pods of an object go at once is meant."""
 _FAILED_NS = 5_000_000_000
 _SHARE = 0.1
 
@@ -75,8 +78,15 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
         went = resource in applied and _lost(
             seen, lives, further_below, lambda pod: not pod.deleted_at and pod.object not in by_test
         )
+        groups = resource in applied and _lost(seen, lives, further_below, lambda pod: bool(pod.deleted_at))
         for lost, done, why, evidence in (
             (taken, "the operator took all Ready pods of {} away", "", "none of them was being deleted"),
+            (
+                groups,
+                "the operator took all Ready pods of {} away",
+                ", of all that they consist of",
+                f"of {len(lives):,}; the others went on while a part of their pods was replaced",
+            ),
             (
                 went,
                 "all Ready pods of {} went",
@@ -87,7 +97,8 @@ def _all_at_once(seen: Observed) -> Iterator[Finding]:
             if lost and (len(lost) >= _LEAST or sum(pods for _, pods in lost) >= _PODS):
                 yield Found(
                     id=ID,
-                    severity="note",
+                    # What happens to some of a kind alone is no design.
+                    severity="defect" if lost is groups and len(lost) < _USUAL * len(lives) else "note",
                     about=About(aspect=Aspect.ACTION),
                     text=f"{done.format(number_of(len(lost), resource))} at once: for"
                     f" {median(seconds for seconds, _ in lost):.1f} s (median) none was Ready{why}",

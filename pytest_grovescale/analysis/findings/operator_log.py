@@ -73,12 +73,13 @@ def findings(seen: Observed) -> Iterator[Finding]:
         return
     done = seen.reconciled
     work = max(done, seen.objects)
-    if (errors := marks.get(ERRORS)) is not None and errors.count >= max(_LEAST_ERRORS, _SHARE * work):
+    often = max(_LEAST_ERRORS, min(_SHARE * work, len(seen.workload) or work))
+    if (errors := marks.get(ERRORS)) is not None and errors.count >= often:
         yield Found(
             id=ID,
             severity="waste",
             # What a reconcile ends with is logged once for each: it is the error that these failed with.
-            about=of_failures() if errors.count <= failing(seen)[1] else About(aspect=Aspect.AMOUNT),
+            about=of_failures() if errors.count <= failing(seen) else About(aspect=Aspect.AMOUNT),
             text=f"the operator logged the same error {errors.count:,} times: {message(errors.detail)}",
             evidence=(errors.detail,),
         )

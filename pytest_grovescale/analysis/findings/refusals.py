@@ -12,8 +12,9 @@ its deletion, unless the same is written again a second later, ten times in all;
 ended is logged as answered 504; what the API server refuses since it has too much to do is its own matter: a note;
 conflicts count from a share of the writes on that a correct operator does not reach under load. What follows from an
 injected fault (a write whose answer was lost, a watch that was cut) does not count; one that did not reach the API
-server is in no log of it. Failed reconciles count from twenty and a tenth of all on, where not half as many requests
-were refused, or where half as many were updates of what was not there, and never beside faults.
+server is in no log of it. Failed reconciles count from twenty and a tenth of all on, or a quarter of a phase's, where
+not half as many requests were refused, or where half as many were updates of what was not there, and never beside
+faults.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Collection, Iterator, Sequence
 from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from ..api_requests import BEING_TERMINATED, overtaken, why_refused
 from ..reconciles import objects_of
@@ -42,6 +44,7 @@ _WRONG = frozenset({400, 401, 403, 422})
 """Answers that no retry mends."""
 
 _LEAST_ERRORS = 20
+_SHARE_OF_PHASE = 0.25
 _NOT_GROWING = 30
 """Failures for each object from which on the delay before the next try does not double: that would take hours."""
 _OVERLOADED = frozenset({429, 503, 504})
@@ -69,6 +72,18 @@ _GROWS = 1.5
 _ON_ONE = 0.9
 """Share of conflicts on one object from which on it is the reason."""
 _SHOWN = 3
+
+
+class _Failed(NamedTuple):
+    """The failed reconciles of a controller, in a time."""
+
+    controller: str
+    number: int
+    done: int
+    begin: int
+    end: int
+    where: str
+    """Which phase that was, in words; empty: all of the test."""
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -186,54 +201,54 @@ def _says_what_its_like_do(seen: Observed, one: Sent, lost: Collection[ObjectId]
 
 def _errors(seen: Observed) -> Iterator[Finding]:
     """Yield the controller most of whose failed reconciles nothing that was refused explains, or what is gone does."""
-    controller, failed, done = _most_failed(seen)
-    if not controller:
+    most = _most_failed(seen)
+    if most is None:
         return
-    refused = _failures(seen)
-    if refused > failed / 2:
-        yield from _for_what_is_gone(seen, controller, failed, done)
+    refused = _failures(seen, most)
+    if refused > most.number / 2:
+        yield from _for_what_is_gone(seen, most)
         return
-    objects = objects_of(seen.contents, controller, seen.begin, seen.end)
+    objects = objects_of(seen.contents, most.controller, most.begin, most.end)
     again = "with a delay that grows to minutes"
-    if objects and failed >= _NOT_GROWING * objects:
-        again = f"at a fixed delay, {failed / objects:.0f} times for each of {objects:,} objects"
+    if objects and most.number >= _NOT_GROWING * objects:
+        again = f"at a fixed delay, {most.number / objects:.0f} times for each of {objects:,} objects"
     yield Found(
         id=ID,
         severity="waste",
         about=of_failures(),
-        text=f"{failed:,} of {done:,} reconciles of {controller} ended with an error, and only"
-        f" {refused:,} of the operator's requests were refused: an error as a way to wait, or one that stays, is tried"
-        f" again {again}",
+        text=f"{most.number:,} of {most.done:,} reconciles of {most.controller}{most.where} ended with an error, and"
+        f" {f'only {refused:,}' if refused else 'none'} of the operator's requests were refused: an error as a way to"
+        f" wait, or one that stays, is tried again {again}",
         check='error_ratio(kind="persistent")',
     )
 
 
-def failing(seen: Observed) -> tuple[str, int, int]:
-    """Return the controller most of whose failed reconciles no refused request explains, how many, and of how many.
-
-    Without one its name is empty.
-    """
-    controller, number, done = _most_failed(seen)
-    return (controller, number, done) if _failures(seen) <= number / 2 else ("", 0, 0)
+def failing(seen: Observed) -> int:
+    """Return how many reconciles failed of the controller with most of them, where no refused request explains them."""
+    most = _most_failed(seen)
+    return most.number if most is not None and _failures(seen, most) <= most.number / 2 else 0
 
 
-def _failures(seen: Observed) -> int:
+def _failures(seen: Observed, most: _Failed) -> int:
     """Return how many requests may have failed a reconcile: what is gone already is mostly deleted without a word."""
-    return sum(one.refused and not (one.verb == "delete" and one.code == HTTPStatus.NOT_FOUND) for one in seen.own)
+    sent = (one for one in seen.own if most.begin <= one.completed <= most.end)
+    return sum(one.refused and not (one.verb == "delete" and one.code == HTTPStatus.NOT_FOUND) for one in sent)
 
 
-def _for_what_is_gone(seen: Observed, controller: str, failed: int, done: int) -> Iterator[Finding]:
+def _for_what_is_gone(seen: Observed, most: _Failed) -> Iterator[Finding]:
     """Yield that half of a controller's failed reconciles, or more, wrote to objects that were not there."""
-    gone = [one for one in seen.own if one.code == HTTPStatus.NOT_FOUND and one.updates]
-    if 2 * len(gone) >= failed:
+    sent = (one for one in seen.own if most.begin <= one.completed <= most.end)
+    gone = [one for one in sent if one.code == HTTPStatus.NOT_FOUND and one.updates]
+    if 2 * len(gone) >= most.number:
         kinds = Counter(one.what for one in gone)
         yield Found(
             id=ID,
             severity="waste",
             about=About(aspect=Aspect.ACTION, requests=gone),
-            text=f"{failed:,} of {done:,} reconciles of {controller} ended with an error, and {len(gone):,} writes were"
-            f" answered 404 ({', '.join(what for what, _ in kinds.most_common(_SHOWN))}): what is gone is no failure,"
-            " and is tried again all the same, with a delay that grows",
+            text=f"{most.number:,} of {most.done:,} reconciles of {most.controller}{most.where} ended with an error,"
+            f" and {len(gone):,} writes were answered 404"
+            f" ({', '.join(what for what, _ in kinds.most_common(_SHOWN))}): what is gone is no failure, and is tried"
+            " again all the same, with a delay that grows",
             evidence=(f"{shown(gone[0].object)} for instance",),
             check='error_ratio(kind="persistent")',
         )
@@ -265,17 +280,24 @@ def _to_what_is_gone(seen: Observed) -> Iterator[Finding]:
             )
 
 
-def _most_failed(seen: Observed) -> tuple[str, int, int]:
-    """Return the controller with most failed reconciles, how many, and of how many; no name where these are few."""
-    if seen.faults.windows or seen.target is None or seen.first_scrape is None:
-        return "", 0, 0
-    last = len(seen.target.moments) - 1
-    failed = seen.reconciles_between(seen.first_scrape, last, lambda result: result == "error")
-    done = seen.reconciles_between(seen.first_scrape, last, lambda result: True)
-    controller, number = max(failed.items(), key=lambda one: one[1], default=("", 0))
-    if number < max(_LEAST_ERRORS, _SHARE * done[controller]):
-        return "", 0, 0
-    return controller, number, done[controller]
+def _most_failed(seen: Observed) -> _Failed | None:
+    """Return the controller with most failed reconciles, of all or else of a phase; None where these are few."""
+    target, first = seen.target, seen.first_scrape
+    if seen.faults.windows or target is None or first is None:
+        return None
+    all_of_it = (seen.begin, seen.end, "", (first, len(target.moments) - 1))
+    phases = [(span.start, span.end, f" in {span.phase.name}", seen.scrapes_of(span)) for span in seen.spans]
+    for share, times in ((_SHARE, [all_of_it]), (_SHARE_OF_PHASE, phases)):
+        found: list[_Failed] = []
+        for begin, end, where, scrapes in times:
+            if scrapes is not None:
+                failed = seen.reconciles_between(*scrapes, lambda result: result == "error")
+                done = seen.reconciles_between(*scrapes)
+                found += (_Failed(one, number, done[one], begin, end, where) for one, number in failed.items())
+        most = max(found, key=lambda one: one.number, default=None)
+        if most is not None and most.number >= max(_LEAST_ERRORS, share * most.done):
+            return most
+    return None
 
 
 def _made_twice(seen: Observed, refused: list[Sent]) -> Iterator[Sent]:

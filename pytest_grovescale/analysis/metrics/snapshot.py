@@ -19,6 +19,9 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     """Series → value; NaN and ±Inf are values here."""
     native: frozenset[str] = frozenset()
     """Families that have exponential buckets, with or without classic ones."""
+    created: dict[str, str] = {}
+    """Series (for a histogram or summary, without suffix) → its creation time, s since the epoch, where the format has
+    one."""
 
     def by_family(self) -> dict[str, list[Series]]:
         """Return family → its series; those with no TYPE line are families of their own."""
@@ -33,4 +36,10 @@ def surface_of(exposition: Exposition, *, target: str) -> Surface:
     """Return the surface of one answer."""
     samples = {series: float(value) for series, value in exposition.samples.items()}
     native = frozenset(parse(series).name for series in exposition.native)
-    return Surface(target=target, families=dict(exposition.families), samples=samples, native=native)
+    return Surface(
+        target=target,
+        families=dict(exposition.families),
+        samples=samples,
+        native=native,
+        created=dict(exposition.created),
+    )

@@ -79,6 +79,13 @@ _HEAP = r"heap_(?:used|usage|in_?use|alloc(?:ated)?)|used_heap|heap(?:_memory)?_
 
 _UPTIME = "uptime_seconds"
 
+_RESTATES = re.compile(
+    r"(?:^|_)(?P<kind>deployment|statefulset|daemonset|replicaset|cronjob|pod|job|persistentvolumeclaim)_"
+    r"(?:(?:spec|status)_)?(?:replicas(?:_(?:ready|available|updated|current|desired|unavailable))?"
+    r"|(?:ready|available|updated|desired|current)_replicas|observed_generation|status_phase|phase|restarts)(?:_total)?$"
+)
+"""Names of what kube-state-metrics serves: https://github.com/kubernetes/kube-state-metrics/tree/main/docs/metrics."""
+
 _SAYINGS = (
     _saying(
         rf"{_RECONCILE}(?:_(?:loop|process|processing))?_(?:{_LENGTH})(?:_seconds)?(?:_total)?",
@@ -243,7 +250,19 @@ def problems(
     ]
     yield from named
     judged.update(problem.family for problem in named)
+    yield from _of_kube_state_metrics(family for family in own if family.name not in judged)
     yield from _by_digits([family for family in own if family.name not in judged], every, surface.samples)
+
+
+def _of_kube_state_metrics(own: Iterable[Served]) -> Iterator[Problem]:
+    """Yield gauges of what the spec or status of a workload of Kubernetes' own says, for each: its objects say so."""
+    for family in own:
+        match = _RESTATES.search(family.name)
+        if match is not None and family.family.type == "gauge" and {match["kind"], "name"} & family.labels().keys():
+            says = f"it says of each {match['kind']} what kube-state-metrics says of all, from the same fields"
+            fix = f"take it away, and read kube_{match['kind']}_…: an operator serves what only it knows"
+            example = written(family.series[0])
+            yield Problem(family=family.name, rule="builtin-duplicate", says=says, series=example, fix=fix)
 
 
 def _with_verdicts(target: TargetSummary, metrics: Callable[[], MetricsHistory]) -> TargetSummary:

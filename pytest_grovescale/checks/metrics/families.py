@@ -184,6 +184,11 @@ def served(surface: Surface, *, pattern: str = "") -> list[Served]:
     ]
 
 
+def served_by_name(surface: Surface) -> Mapping[str, Served]:
+    """Return name → family, of all that are served."""
+    return {family.name: family for family in served(surface)}
+
+
 def own(surface: Surface, *, ignore: tuple[str, ...] | list[str] = ()) -> list[Served]:
     """Return the families that no known library brought, except those whose names match a pattern of ``ignore``."""
     return [

@@ -115,7 +115,7 @@ _OF_OTHERS = frozenset(
 )
 """Labels of what another program is asked for: its commands and calls begin with a verb, too."""
 
-_ASKS = re.compile(r"(?<![^_])(?:requests|rpcs?|queries|commands)(?![^_])")
+_ASKS = re.compile(r"(?<![^_])(?:requests|rpcs?|(?:api|admin|client)_calls?|queries|commands)(?![^_])")
 """Words of what counts or times them."""
 
 LEAST = 2

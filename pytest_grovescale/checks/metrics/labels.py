@@ -36,6 +36,11 @@ UNBOUNDED = (
 _OF_OBJECTS = frozenset({"pod", "pod_name", "name", "object", "object_name", "resource_name"})
 """Those of `UNBOUNDED` that mean names of objects."""
 
+_NAMESPACES = frozenset({"namespace", "ns"})
+
+_OF_WORK = re.compile(r"reconcil|sync|requeue|retr(?:y|ies)|attempt|request|error|handle|process|event|queue|call")
+"""Parts of names of what an operator does, of which there is more with each reconcile."""
+
 _OF_ANYTHING = frozenset(
     {"name", "key", "id", "path", "url", "uri", "ip", "address", "remote_addr", "error", "err", "user", "object"}
     | {"ref", "query", "pid", "item", "entity"}
@@ -185,10 +190,9 @@ class Labels(TargetCheck, tag="labels", frozen=True, kw_only=True):
                     yield f"{family.name}: {label} has {_count(others)} that it may not have: {_examples(others)}"
 
 
-def problems(
-    families: Iterable[Served], *, forbidden: Collection[str] = UNBOUNDED, many: int = MANY
-) -> Iterator[Problem]:
-    """Yield labels with a forbidden name, those with values that are many or look unbounded, and those everywhere."""
+def problems(families: Iterable[Served], *, forbidden: Collection[str] = (), many: int = MANY) -> Iterator[Problem]:
+    """Yield labels whose name is unbounded or forbidden, those with values that are many or look unbounded, and those
+    everywhere."""
     families = list(families)
     yield from _everywhere(families)
     yield from _of_build(families)
@@ -330,7 +334,7 @@ def _of_label(
     # A single one may be the program's own, as its instance or its project.
     numbers = _OF_SOMEONE.fullmatch(label) is not None and all(map(str.isdecimal, values))
     identifies = len(values) > 1 and (numbers or _IDENTIFIES.fullmatch(label) is not None)
-    named = label.startswith(COPIED) or label.lower() in forbidden or identifies
+    named = label.startswith(COPIED) or label.lower() in UNBOUNDED or label in forbidden or identifies
     named = named and not (label == "resource_version" and all(map(_API_VERSION.fullmatch, values)))
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     info = family.name.endswith("_info")
@@ -344,9 +348,13 @@ def _of_label(
         shape = shape_under(label, values, info=info)
     if shape is not None and shape[0] in OF_INFOS and info:
         shape = None  # what versions belong into
-    of_anything = label.lower() in _OF_ANYTHING or (identifies and label.lower() not in forbidden)
+    of_anything = label.lower() in _OF_ANYTHING or (identifies and label.lower() not in {*UNBOUNDED, *forbidden})
     certain = not of_anything or len(values) > _MOST_WORDS or any(map(is_identifier, values))
-    if named and certain and not fact and not _listed(family, label, values):
+    if named and label not in forbidden and shape is None and len(values) <= many and _names_its_object(family, label):
+        says = f"{label} is of the names of objects, of which each has a series ({seen})"
+        each = "delete an object's series with it, in the reconcile that finds it gone"
+        yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=each, hint=True)
+    elif named and certain and not fact and not _listed(family, label, values):
         says = f"the values of {label} are unbounded ({seen})"
         yield Problem(family=family.name, rule="unbounded-label", says=says, series=example, fix=fix)
     elif shape is not None:
@@ -369,6 +377,21 @@ def _of_label(
     elif not fact and not _OF_NUMBERS.search(label) and are_spread(values):
         says = f"the values of {label} are numbers, as {next(iter(values))}: what counts on has no end ({seen})"
         yield Problem(family=family.name, rule="unbounded-values", says=says, series=example, fix=fix, hint=True)
+
+
+def _names_its_object(family: Served, label: str) -> bool:
+    """Return whether a label is a part of the name of the object that a series is of.
+
+    A gauge of namespace and name says how an object is, as those of kube-state-metrics do, a counter what happened to
+    it: they are as many as the objects, and go with them. What an operator does for each, as its reconciles, is another
+    matter.
+    """
+    labels = family.labels()
+    names = {name for name in labels if name in _OF_OBJECTS or _OF_KIND.fullmatch(name)}
+    if family.of_library or not names or label not in names | _NAMESPACES or _NAMESPACES.isdisjoint(labels):
+        return False
+    happens = family.family.type == "counter" and _OF_WORK.search(family.name) is None
+    return happens or family.family.type in ("gauge", "info", "stateset")
 
 
 def _same(family: Served) -> Iterator[Problem]:

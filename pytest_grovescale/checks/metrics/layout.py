@@ -18,7 +18,7 @@ from ...analysis.metrics.counters import PROCESS_START
 from ...exposition.families import CLASSIC_NAME, Family, family_of, unescaped
 from ...exposition.reader import Format
 from ...exposition.refusals import FUTURE_S, OLD_S, wrong_time
-from .families import Problem, Rule, number
+from .families import Problem, number
 
 _DESCRIPTION = re.compile(rf'#[ \t]+(HELP|TYPE)[ \t]+(?:({CLASSIC_NAME.pattern})|"((?:[^"\\]|\\.)*)")')
 _SAMPLE = re.compile(
@@ -217,6 +217,9 @@ def _bounds(samples: Sequence[_Line]) -> Iterator[Problem]:
             yield Problem(family=line.family, rule="order", says=says, fix="write buckets in the order of their bounds")
 
 
+_NO_TIMESTAMPS = "leave timestamps out: the scraper takes the time of its scrape"
+
+
 def _started_s(texts: Sequence[tuple[int, str]]) -> float | None:
     """Return when the process started, by its own series; None where it does not say so."""
     values = (text.split()[1:2] for _, text in texts if text.startswith(f"{PROCESS_START} "))
@@ -235,8 +238,12 @@ def _timestamps(
             wrong = "is more than an hour older than the process: a scrape of now has no sample of then"
         if wrong:
             found.setdefault((line.family, wrong), []).append(line)
+    said = {family for family, _ in found}
+    for line in samples:
+        if line.timestamp and line.family not in said:
+            said.add(line.family)
+            says = f"line {line.number}: its samples have timestamps: those that do not move are dropped, and none ends"
+            yield Problem(family=line.family, rule="timestamp", says=says, fix=_NO_TIMESTAMPS, hint=True)
     for (family, wrong), lines in found.items():
         says = f"line {lines[0].number}: the timestamp {lines[0].timestamp} {wrong}"
-        fix = "leave timestamps out: the scraper takes the time of its scrape"
-        rule: Rule = "timestamp"
-        yield Problem(family=family, rule=rule, says=says, fix=fix)
+        yield Problem(family=family, rule="timestamp", says=says, fix=_NO_TIMESTAMPS)

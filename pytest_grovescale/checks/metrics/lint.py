@@ -61,8 +61,8 @@ class LintRules(msgspec.Struct, frozen=True, kw_only=True):
     """A family, or several with ``*``; empty: all that no library brought."""
     max_combinations: int = series.MOST_SETS
     """Of the labels of one family that no library brought."""
-    forbidden: tuple[str, ...] = labels.UNBOUNDED
-    """Labels that no family of its own may have."""
+    forbidden: tuple[str, ...] = ()
+    """Labels that no family of its own may have, beside those whose names are unbounded."""
     ignore: tuple[str, ...] = ()
     """Rules, and families (with ``*``), that are not reported."""
 

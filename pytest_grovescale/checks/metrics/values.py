@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 
-from ...exposition.families import Series
+from ...exposition.families import Series, text
 from . import distributions
 from .distributions import DURATION, LONGEST_S, LabelSet
 from .families import Problem, Rule, Served, written
@@ -163,6 +163,9 @@ _LARGEST = frozenset({2.0**31 - 1, 2.0**32 - 1, 2.0**63, 2.0**64, 3.402823466385
 _WHOLE = ("all", "any", "total", "sum", "*")
 """Values of a label that stand for all its others."""
 
+_SEVERAL_THINGS = 3
+"""Things of which most have one version."""
+
 
 def problems(
     families: Iterable[Served],
@@ -190,6 +193,7 @@ def problems(
                 yield from _first(family, "value", _sums(family, samples))
                 yield from _first(family, "value", _states(family, samples))
                 yield from _first(family, "value", _builds(family))
+                yield from _first(family, "value", _versions(family, samples))
             case "stateset":
                 yield from _first(family, "value", _states(family, samples))
             case _:
@@ -373,8 +377,8 @@ def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
         if label in one.labels:
             rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
             groups[rest].append((one, value))
-    text = family.family.help
-    whether = _WHETHER.match(text) is not None or _ONE_HOLDS.search(text) is not None
+    words = family.family.help
+    whether = _WHETHER.match(words) is not None or _ONE_HOLDS.search(words) is not None
     every = {value for group in groups.values() for _, value in group}
     for group in groups.values():
         values = [value for _, value in group]
@@ -384,7 +388,7 @@ def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
         elif (surely or 0.0 in values or (whether and 0.0 in every)) and {*values} <= {0.0, 1.0} and sum(values) > 1:
             says = f"it is in {sum(values):.0f} values of {label} at once"
             yield says, written(next(one for one, value in group if value)), f"set the {label} before to 0"
-        elif not any(values) and len(values) > 2 and label not in _REPLICAS and _ONE_HOLDS.search(text):
+        elif not any(values) and len(values) > 2 and label not in _REPLICAS and _ONE_HOLDS.search(words):
             says = f"it is in none of {len(values)} values of {label}, and its help text says that one is 1"
             yield says, written(group[0][0]), f"set the {label} that holds to 1"
 
@@ -410,13 +414,39 @@ def _counts(name: str) -> bool:
 def _sums(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
     """Yield series that are the sum of the others, so that a query's sum counts everything twice."""
     for label, series in family.labels().items():
-        values = {value: samples.get(written(one), math.nan) for value, one in series.items()}
-        for whole in _WHOLE:
-            if whole not in values or not values[whole] or len(values) < 3 or len(family.series) > len(values):
-                continue
-            if math.isclose(values[whole], math.fsum(one for value, one in values.items() if value != whole)):
-                says = f"{label}={whole!r} is the sum of the others, and sum() counts each twice"
-                yield says, written(series[whole]), "leave it out: sum() computes it"
+        whole = next((value for value in _WHOLE if value in series), "")
+        groups = _groups(family, samples, label) if whole else {}
+        sums = [
+            (said[whole], math.fsum(value for of, value in said.items() if of != whole))
+            for said in groups.values()
+            if whole in said and len(said) > 2
+        ]
+        if any(total for total, _ in sums) and all(math.isclose(*each) for each in sums):
+            says = f"{label}={whole!r} is the sum of the others, and sum() counts each twice"
+            yield says, written(series[whole]), "leave it out: sum() computes it"
+
+
+def _groups(family: Served, samples: Mapping[str, float], label: str) -> dict[LabelSet, dict[str, float]]:
+    """Return the other labels of series → value of a label → value, of those that are no histograms or summaries."""
+    groups: dict[LabelSet, dict[str, float]] = defaultdict(dict)
+    for one, value in _values(family, samples) if family.family.type not in ("histogram", "summary") else ():
+        rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
+        groups[rest][one.labels.get(label, "")] = value
+    return groups
+
+
+def _versions(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, str, str]]:
+    """Yield an info that has two versions of one thing, where of most things it has one."""
+    if not family.name.endswith("_info"):
+        return
+    for label in family.labels():
+        groups = list(_groups(family, samples, label).items()) if _OF_BUILD.search(label) else []
+        double = [(rest, said) for rest, said in groups if len(said) > 1]
+        if double and len(groups) >= _SEVERAL_THINGS and 2 * len(double) < len(groups):
+            rest, said = double[0]
+            says = f"of one thing it has {label} {' and '.join(sorted(said)[:2])} at once"
+            one = text(family.name, {**dict(rest), label: max(said)})
+            yield says, one, "take the series with the old one away: no query can join it"
 
 
 def _values(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[Series, float]]:

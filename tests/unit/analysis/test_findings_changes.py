@@ -164,6 +164,25 @@ def test_pods_that_all_go_at_once_by_what_the_operator_wrote(ahead: int, by_test
     assert any("went at once" in one.text for one in notes(sim)) == noted
 
 
+@pytest.mark.parametrize(("lost", "severity"), [(2, "defect"), (4, "note"), (0, None)])
+def test_all_groups_of_an_object_that_go_at_once(lost: int, severity: str | None) -> None:
+    """``lost``: objects of four whose two groups the operator replaces together; of the others one after the other."""
+    sim = settled()
+    for number in range(4):
+        name = f"c-{number}"
+        applied(sim, name)
+        sim.request(400, verb="patch", resource="cliques", group="a.io", subresource="status", namespace="t", name=name)
+        for group in range(2):
+            made(sim, f"{name}-g{group}", 200, owner=f"uid-{name}")
+            later = CHANGED + (0 if number < lost else 1500 * group)
+            for one in range(2):
+                pod(sim, f"{name}-g{group}-{one}", 250, ready=300, gone_ms=later)
+                pod(sim, f"{name}-g{group}-{one + 2}", later + 50, ready=later + 400, gone_ms=DELETED - 300)
+    all_gone(sim)
+    found_ = [one for one in analyse(sim.records()).findings if one.id == "availability" and " cliques" in one.text]
+    assert [one.severity for one in found_] == ([severity] if severity else [])
+
+
 def test_a_change_that_was_sent_first_and_answered_last_has_its_effect_all_the_same() -> None:
     """As of twenty patches at a time: the log has them in the order of their answers."""
     sim = settled()
@@ -468,6 +487,19 @@ def test_reconciles_that_fail_since_what_they_write_is_gone(verb: str, number: i
 def test_reconciles_that_fail_without_a_refused_request(verb: str, refused: int, number: int, wrong: bool) -> None:
     text = failing(number, verb, refused)
     assert any("ended with an error" in one for one in text) == wrong
+
+
+@pytest.mark.parametrize(("number", "wrong"), [(30, True), (15, False), (24, False)])
+def test_reconciles_that_fail_in_one_phase(number: int, wrong: bool) -> None:
+    sim = settled()
+    edges = ("start:deploy", "end:deploy", "start:delete", "end:delete", "settled")
+    of: dict[str, Any] = {"controller": "clique"}
+    well, failed = (0.0, 900.0, 900.0, 980.0, 980.0), (0.0, 0.0, 0.0, float(number), float(number))
+    for result, values in (("success", well), ("error", failed)):
+        every = dict(zip(edges, values, strict=True))
+        scrape(sim, "counter", "controller_runtime_reconcile_total", every, **of, result=result)
+    text = [one.text for one in found(sim) if one.id == "refused-requests"]
+    assert any({f"{number}", f"{80 + number}", "delete"} <= set(one.split()) for one in text) == wrong
 
 
 @pytest.mark.parametrize(("logged", "alone"), [(60, False), (90, True)])

@@ -85,6 +85,21 @@ def test_names_that_promise_more_or_something_else(name: str, kind: str, labels:
     assert "builtin-duplicate" not in rules(ACTIVE, family(name, kind, labels))
 
 
+@pytest.mark.parametrize(
+    ("name", "label", "wrong"),
+    [
+        ("x_statefulset_spec_replicas", "statefulset", True),
+        ("x_deployment_status_replicas_ready", "deployment", True),
+        ("x_cluster_replicas", "cluster", False),
+        ("x_statefulset_rollouts", "statefulset", False),
+        ("x_deployment_replicas", "zone", False),
+    ],
+)
+def test_what_kube_state_metrics_serves(name: str, label: str, wrong: bool) -> None:
+    text = family(name, "gauge", *(f'{{namespace="pay",{label}="{one}"}}' for one in ("red", "blue")))
+    assert ("builtin-duplicate" in rules(text)) == wrong
+
+
 def test_an_unbounded_label_is_no_refinement() -> None:
     text = family("my_reconcile_inflight", "gauge", '{controller="c",namespace="n"}')
     assert sorted(rules(ACTIVE, text)) == ["builtin-duplicate", "unbounded-label"]

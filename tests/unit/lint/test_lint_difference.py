@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from pytest_grovescale.checks.metrics.difference import FamilyDifference, difference, in_one_process
-from pytest_grovescale.checks.metrics.lint import LintRules, lint
+from pytest_grovescale.analysis.metrics.snapshot import Surface, surface_of
+from pytest_grovescale.checks.metrics.difference import FamilyDifference, difference
+from pytest_grovescale.checks.metrics.lint import LintRules, lint, read
+from pytest_grovescale.checks.metrics.one_process import in_one_process
 from pytest_grovescale.report.lint import Found, text
 
 from .surfaces import family, surface
@@ -113,9 +117,31 @@ def outcomes(*results: str) -> str:
     return described("a_total", "counter", *(f'a_total{{result="{one}"}} 1' for one in results))
 
 
+def errors(*reasons: str, of: Sequence[str] = ("corp", "sales")) -> str:
+    lines = (f'a_errors_total{{directory="{one}",reason="{reason}"}} 3' for one in of for reason in reasons)
+    return described("a_errors_total", "counter", *lines)
+
+
+def observed(total: float, count: int) -> str:
+    return described("a_seconds", "summary", f"a_seconds_sum {total}", f"a_seconds_count {count}")
+
+
+def gauge(name: str, *values: int) -> str:
+    return described(name, "gauge", *(f'{name}{{part="p{at}"}} {value}' for at, value in enumerate(values)))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "rules"),
     [
+        (errors("tls", "timeout"), errors("timeout"), ["value"]),
+        (errors("tls", "timeout"), errors("tls", "timeout", of=["corp"]), []),
+        (observed(7.5, 3), observed(9.5, 3), ["inconsistent"]),
+        (observed(7.5, 3), observed(9.5, 4), []),
+        (gauge("a_downloaded_bytes", 5, 7, 9), gauge("a_downloaded_bytes", 6, 8, 9), ["type"]),
+        (gauge("a_downloaded_bytes", 5, 7, 9), gauge("a_downloaded_bytes", 6, 6, 9), []),
+        (gauge("a_last_downloaded_bytes", 5, 7, 9), gauge("a_last_downloaded_bytes", 6, 8, 9), []),
+        (gauge("a_waiting", 5, 7, 9), gauge("a_waiting", 6, 8, 9), []),
+        (gauge("a_waiting", 5), gauge("a_waiting", 5).replace("What it is.", "What it is, at 09:14."), ["help"]),
         (described("a_total", "counter", "a_total 5"), described("a_total", "counter", "a_total 4"), ["value"]),
         (described("a_total", "counter", "a_total 5"), described("a_total", "counter", "a_total 6"), []),
         (described("a_things", "gauge", "a_things 5"), described("a_things", "gauge", "a_things 4"), []),
@@ -162,6 +188,28 @@ def test_two_responses_of_one_process(before: str, after: str, rules: list[str])
     assert [problem.rule for problem in in_one_process(old, new)] == rules
     assert list(in_one_process(old, other)) == []
     assert list(in_one_process(surface(before), surface(after))) == []
+
+
+@pytest.mark.parametrize(("after", "wrong"), [((4, 7, 9), True), ((0, 7, 9), False)])
+def test_the_start_of_a_process_that_went_on_stays(after: Sequence[int], wrong: bool) -> None:
+    def served(counts: Sequence[int], start: float) -> Surface:
+        lines = (f'a_total{{result="r{at}"}} {count}' for at, count in enumerate(counts))
+        started = described("process_start_time_seconds", "gauge", f"process_start_time_seconds {start}")
+        return surface(described("a_total", "counter", *lines) + started)
+
+    found = in_one_process(served((3, 7, 8), 1e9), served(after, 1e9 + 30))
+    assert [problem.family for problem in found] == ["process_start_time_seconds"] * wrong
+
+
+@pytest.mark.parametrize(("created", "count", "wrong"), [(31, 6, True), (1, 6, False), (31, 1, False)])
+def test_what_counts_on_was_created_once(created: int, count: int, wrong: bool) -> None:
+    def served(made: int, counted: int) -> Surface:
+        start = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1.79e9\n"
+        lines = f"# TYPE a counter\na_total {counted}\na_created {1790000000 + made}\n{start}# EOF\n"
+        return surface_of(read(lines.encode(), "application/openmetrics-text; version=1.0.0")[0], target="t")
+
+    rules = [problem.rule for problem in in_one_process(served(1, 5), served(created, count))]
+    assert ("timestamp" in rules) == wrong
 
 
 TEXTS = st.lists(

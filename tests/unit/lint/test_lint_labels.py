@@ -208,6 +208,29 @@ def test_what_a_library_labels_is_let_off_and_what_was_added_to_it_is_not() -> N
     assert rules(family("go_sched_new_things", "gauge", '{name="x"}')) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "labels", "fault"),
+    [
+        ("x_cluster_ready", "gauge", '{{namespace="pay",name="{}"}}', False),
+        ("x_cluster_info", "gauge", '{{namespace="pay",cluster="{}",version="7"}}', False),
+        ("x_failovers_total", "counter", '{{namespace="pay",name="{}"}}', False),
+        ("x_reconciles_total", "counter", '{{namespace="pay",name="{}"}}', True),
+        ("x_wait_seconds", "histogram", 'x_wait_seconds_count{{namespace="pay",name="{}"}}', True),
+        ("x_pods", "gauge", '{{namespace="{}"}}', True),
+        ("workqueue_depth", "gauge", '{{name="x",controller="x",namespace="{}"}}', True),
+    ],
+)
+def test_the_name_of_the_object_that_a_series_is_of_is_worth_a_look(
+    name: str, kind: str, labels: str, fault: bool
+) -> None:
+    text = family(name, kind, *(labels.format(one) for one in ("orders", "carts", "users")))
+    found = lint(surface(text), LintRules())
+    assert ("unbounded-label" in [one.rule for one in found.problems]) == fault
+    assert "unbounded-label" in [one.rule for one in (found.problems if fault else found.hints)]
+    forbidding = lint(surface(text), LintRules(forbidden=("namespace",)))
+    assert "unbounded-label" in [one.rule for one in forbidding.problems]
+
+
 def test_times_of_creation_are_the_client_librarys() -> None:
     counter = family("x_things_total", "counter", '{pod="a"}')
     assert rules(counter, family("x_things_created", "gauge", '{pod="a"}', help="")) == ["unbounded-label"]
@@ -229,7 +252,7 @@ def test_one_fault_for_a_label_however_many_series_with_an_example(snapshot: Sna
 
 
 def test_what_is_forbidden_is_the_users_to_say() -> None:
-    text = family("x_things", "gauge", '{tenant="a",pod="b"}')
+    text = family("x_things", "gauge", '{tenant="a"}')
     assert rules(text, wanted=LintRules(forbidden=("tenant",))) == ["unbounded-label"]
     assert rules(text, wanted=LintRules(forbidden=())) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -151,6 +152,22 @@ def test_what_is_below_zero_is_left_out_and_what_is_not_whole_is_exposed_whole()
     below, parts = (lint(surface(text.format(value)), LintRules()).problems[0].fix for value in (-1, 0.5))
     assert "leave" in below
     assert "whole" in parts
+
+
+@pytest.mark.parametrize(("failed", "wrong"), [(7, True), (6, False)])
+def test_of_several_labels_one_is_the_sum_of_the_others(failed: int, wrong: bool) -> None:
+    lines = [f'{{queue="{one}",result="ok"}} {number}' for one, number in (("a", 40), ("b", 80), ("all", 120))]
+    lines += [f'{{queue="{one}",result="failed"}} {number}' for one, number in (("a", 3), ("b", 4), ("all", failed))]
+    text = "# HELP x_jobs_total Jobs.\n# TYPE x_jobs_total counter\n"
+    assert found(text + "".join(f"x_jobs_total{line}\n" for line in lines)) == ["value"] * wrong
+
+
+@pytest.mark.parametrize(("versions", "wrong"), [(("7.2", "7.4"), True), (("7.4",), False)])
+def test_of_one_thing_an_info_has_one_version(versions: Sequence[str], wrong: bool) -> None:
+    lines = [f'x_shard_info{{shard="{one}",version="7.4"}} 1' for one in ("red", "blue", "green")]
+    lines += [f'x_shard_info{{shard="black",version="{version}"}} 1' for version in versions]
+    text = "\n".join(["# HELP x_shard_info Shards.", "# TYPE x_shard_info gauge", *lines, ""])
+    assert found(text) == ["value"] * wrong
 
 
 @pytest.mark.parametrize(("whole", "wrong"), [("120", True), ("119", False)])

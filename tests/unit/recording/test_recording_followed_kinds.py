@@ -30,7 +30,8 @@ from pytest_grovescale.recording.records import (
     Request,
     WatchOpened,
 )
-from pytest_grovescale.recording.watches import Watch, Watches
+from pytest_grovescale.recording.watch import Watch
+from pytest_grovescale.recording.watches import Watches
 
 
 async def definition(client: Client, resource: str, path: str) -> Declared:
@@ -127,8 +128,8 @@ def test_the_end_waits_for_what_the_garbage_collector_is_to_delete(
             owner_gone.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("pytest_grovescale.recording.watches.stream", stream)
-    monkeypatch.setattr("pytest_grovescale.recording.watches.declared", definition)
+    monkeypatch.setattr("pytest_grovescale.recording.watch.stream", stream)
+    monkeypatch.setattr("pytest_grovescale.recording.watch.declared", definition)
 
     async def run() -> int:
         ledger = Ledger(journal.Writer(tmp_path / "recording.jsonl"), RecorderClock(), lambda update: None)
@@ -177,8 +178,8 @@ def test_what_a_milestone_reads_of_an_operators_kind_is_kept_from_its_first_obje
         written.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr("pytest_grovescale.recording.watches.stream", stream)
-    monkeypatch.setattr("pytest_grovescale.recording.watches.declared", definition)
+    monkeypatch.setattr("pytest_grovescale.recording.watch.stream", stream)
+    monkeypatch.setattr("pytest_grovescale.recording.watch.declared", definition)
     path = tmp_path / "recording.jsonl"
 
     async def run() -> None:

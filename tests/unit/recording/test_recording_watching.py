@@ -16,7 +16,8 @@ from pytest_grovescale.kube.access import Access
 from pytest_grovescale.kube.client import Client
 from pytest_grovescale.kube.errors import ApiError, Gone, Invalid, ServerUnavailable, Status
 from pytest_grovescale.kube.watch import INITIAL_EVENTS_END, WatchEvent
-from pytest_grovescale.recording import journal, watches
+from pytest_grovescale.recording import journal
+from pytest_grovescale.recording import watch as watch_module
 from pytest_grovescale.recording.conditions import WatchSpec
 from pytest_grovescale.recording.record_writer import Ledger, RecorderClock
 from pytest_grovescale.recording.records import AnyRecord, ObjectSeen, WatchCut, WatchGap, WatchLive, WatchOpened
@@ -97,7 +98,7 @@ async def watch(server: Server, path: Path) -> list[AnyRecord]:
     path.unlink(missing_ok=True)
     ledger = Ledger(journal.Writer(path), RecorderClock(), lambda update: None)
     client = Client(Access(server="http://127.0.0.1:1"))
-    task = asyncio.create_task(watches.Watch("w1", SPEC, client, ledger).run())
+    task = asyncio.create_task(watch_module.Watch("w1", SPEC, client, ledger).run())
     quiet = asyncio.create_task(server.quiet.wait())
     await asyncio.wait({task, quiet}, return_when=asyncio.FIRST_COMPLETED)
     for each in (task, quiet):
@@ -111,17 +112,17 @@ async def watch(server: Server, path: Path) -> list[AnyRecord]:
 def test_what_went_is_remembered_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_ns: int, remembered: int
 ) -> None:
-    monkeypatch.setattr(watches, "_GONE_NS", kept_ns)
+    monkeypatch.setattr(watch_module, "_GONE_NS", kept_ns)
     server = Server([], [(name, value) for name in "abc" for value in (1, None)])
-    monkeypatch.setattr(watches, "stream", server.stream)
-    made: list[watches.Watch] = []
+    monkeypatch.setattr(watch_module, "stream", server.stream)
+    made: list[watch_module.Watch] = []
 
-    class Kept(watches.Watch):
+    class Kept(watch_module.Watch):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
             made.append(self)
 
-    monkeypatch.setattr(watches, "Watch", Kept)
+    monkeypatch.setattr(watch_module, "Watch", Kept)
     found = asyncio.run(watch(server, tmp_path / "j"))
     assert sum(isinstance(one, ObjectSeen) and one.change == "deleted" for one in found) == 3
     assert len(made[0].gone) == remembered
@@ -139,8 +140,8 @@ def test_records_tell_the_servers_state(
 ) -> None:
     async def run() -> tuple[Server, list[AnyRecord]]:
         server = Server(ends, changes)
-        monkeypatch.setattr(watches, "stream", server.stream)
-        monkeypatch.setattr(watches, "_BACKOFF_S", (0.0,))
+        monkeypatch.setattr(watch_module, "stream", server.stream)
+        monkeypatch.setattr(watch_module, "_BACKOFF_S", (0.0,))
         return server, await watch(server, tmp_path / "j.jsonl")
 
     server, found = asyncio.run(run())
@@ -177,7 +178,7 @@ def test_a_server_without_initial_events_is_asked_for_a_list(tmp_path: Path, mon
     async def run() -> list[AnyRecord]:
         server = Server([(0, 0, refusal)], [("c", 1)])
         server.version = 8
-        monkeypatch.setattr(watches, "stream", server.stream)
+        monkeypatch.setattr(watch_module, "stream", server.stream)
         monkeypatch.setattr(Client, "request", request)
         return await watch(server, tmp_path / "j.jsonl")
 

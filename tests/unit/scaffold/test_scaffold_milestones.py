@@ -60,6 +60,9 @@ def test_a_condition_that_the_program_sets_is_a_guess(literal: str) -> None:
         'status.setConditions(List.of(new ConditionBuilder().withType("Ready").withStatus("True").build()));',
         'conditions.push(Condition { type_: "Ready".to_string(), status: "True".to_string() });',
         'status.Conditions.Add(new V1Condition { Type = "Ready", Status = "True" });',
+        "return { conditions: [condition(previous, 'Ready', phase === 'Up' ? 'True' : 'False', reason)] };",
+        'conditions.push(new_condition(&old, "Ready", status));',
+        '"conditions": [set_condition(previous.get("conditions", []), "Ready", complete, "AllReady")]',
     ],
 )
 def test_a_condition_that_a_program_in_another_language_sets(source: str) -> None:
@@ -102,6 +105,8 @@ def test_a_word_is_no_condition() -> None:
         ({"type": "string"}, 'status.setPhase("Provisioned");', "Provisioned"),
         ({"type": "string"}, 'status.setPhase(up ? "RUNNING" : "PENDING");', "RUNNING"),
         ({"type": "string"}, 'builder.statefulSet("Paused")', ""),
+        ({"type": "string"}, 'done = pod.phase in ("Failed", "Succeeded")\nphase = "Running"', "Running"),
+        ({"type": "string"}, 'phase = "Online"\ncondition(old, "Ready", phase == "Online")', "Online"),
     ],
 )
 def test_a_phase_that_means_done(schema: dict[str, Any], source: str, value: str) -> None:
@@ -132,6 +137,13 @@ def test_a_status_that_the_schema_leaves_open_has_the_fields_of_printer_columns(
     column = {"name": "State", "type": "string", "jsonPath": ".status.state"}
     (found,) = derived({}, 'gadget["status"]["state"] = "Online"', columns=(column,))
     assert found.expression == 'gadgets.status(state="Online")'
+
+
+def test_a_status_that_the_schema_leaves_open_has_the_conditions_that_the_program_sets() -> None:
+    column = {"name": "Phase", "type": "string", "jsonPath": ".status.phase"}
+    source = '{"phase": "Up", "conditions": [set_condition(old, "Ready", complete)]}'
+    (found,) = derived({}, source, columns=(column,))
+    assert found.expression == 'gadgets.status(conditions={"Ready": "True"})'
 
 
 @pytest.mark.parametrize(("type_", "derives"), [("boolean", True), ("string", False)])
