@@ -61,7 +61,13 @@ def grovescale_operator(request: pytest.FixtureRequest, grovescale_cluster: Clus
 
 @pytest.fixture
 def grovescale_namespace(request: pytest.FixtureRequest, grovescale_cluster: Cluster) -> Iterator[str]:
-    """The name of a namespace of this test's own, where no other test is; gone afterwards, with all that is in it."""
+    """The name of a namespace of this test's own, where no other test is; gone afterwards, with all that is in it.
+
+    Of a test with ``scale`` it is ``scale.namespace``.
+    """
+    if "scale" in request.fixturenames:
+        yield request.getfixturevalue("scale").namespace
+        return
     if "grovescale_operator" in request.fixturenames:
         # The operator removes the finalizers of remaining objects: so it has to end later.
         request.getfixturevalue("grovescale_operator")

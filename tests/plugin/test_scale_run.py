@@ -29,7 +29,8 @@ WHOLE = (
     + """
 from kubernetes import client
 
-def test_small(scale, grovescale_api_client):
+def test_small(scale, grovescale_api_client, grovescale_namespace):
+    assert grovescale_namespace == scale.namespace
     pcs = scale.workload("pcs.yaml.j2", replicas=2, pods_per_replica=2)
     with scale.phase("deploy", timeout="60s") as deploy:
         deploy.milestone("pods-created", conditions.count("pods", 4))

@@ -4,9 +4,9 @@ Part of the rule `amplification`. What it finds is a note, since computing, or o
 is for; but for objects that are looked at again after a fraction of a second, three times a second and more each for as
 long as a phase takes: a watch shows at once what they wait for.
 
-No false alarm: CPU time counts from 50 ms on for each write of an object, statuses and Events left out, of ten and more
-in a phase in which it used half a core and more; not where it started, and of a JVM, which compiles what runs for the
-first time, in two phases.
+No false alarm: CPU time counts from 45 ms on for each write of an object, statuses and Events left out, of ten and more
+in a phase in which it used half a core and more; not where it started, and of a JVM, which compiles what runs for
+the first time, in two phases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .observed import Observed
 
 ID = "reconcile-amplification"
 
-_EACH_S, _OBJECTS, _OF_TIME = 0.05, 10, 0.5
+_EACH_S, _OBJECTS, _OF_TIME = 0.045, 10, 0.5
 """CPU time for each write of an object, s, so many of them, and the cores that it uses."""
 _JVM = "jvm_"
 _OF_CHILDREN, _OF_CHILDREN_NS = 0.2, 200_000_000

@@ -99,6 +99,8 @@ def _replaced_for_a_number(seen: Observed) -> Iterator[Finding]:
                     # A rollout that was going on goes on; children that were made with their owner are none.
                     rolling = any(event.at - _BEFORE_NS < at < event.at for at in rollouts)
                     moved = any(_moved(one, event.at, rolling) for one in seen.below(owner) if one.resource == kind)
+                    began = max((at for at in rollouts if at < event.at), default=owner.begun)
+                    moved = moved or len({one.begun < began for one in those}) > 1  # half of them are new
                     if not rest and not moved:
                         replaced[resource, path, before, after, kind].append((max(0, surplus), len(those)))
     sums = {change: [sum(column) for column in zip(*counts, strict=True)] for change, counts in replaced.items()}

@@ -11,7 +11,7 @@ nothing but who manages their fields changed has no reason in any change before.
 times before it could be taken. An end counts that takes five seconds and more, and as a note: an operator may wait for
 the callers of its webhooks. Reconciles after a restart count where nothing changed, without those that ask for
 themselves, from half as many again on as there are objects of the kinds that it lists: each of these may wake its owner
-once.
+once. Events after it count where it wrote nothing else, five and as many as half of the test's objects.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from ...recording.records import RESTART, ObjectSeen
+from ...recording.records import RESTART, WRITES, ObjectSeen
 from ..result import OPERATOR, Finding
 from .amplification import OWN_TIMERS
 from .evidence import WANTED, Sent, changed_paths
@@ -36,6 +36,8 @@ _FEW_CHANGES = 0.1
 """Changes after a restart for each object that the operator lists, up to which it has nothing to do."""
 _LISTED, _MANY = 1.5, 20
 """Reconciles for each object that it lists, and at all, from which on more than the lists wake it."""
+_EVENTS = 5
+"""Events after a restart that are more than those of who leads."""
 _ALL_BUT_ALL = 0.8
 """Share of what was made, or deleted, of a kind from which on it was replaced."""
 
@@ -81,6 +83,7 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
         end = min(asked, default=seen.end)
         sent = [one for one in seen.requests_in(begin, end) if one.changes]
         yield from _managers(seen, sent, begin, end)
+        yield from _announced_again(seen, sent, begin, end)
         if not sent or not seen.still(begin, QUIET_NS / 1e9):
             continue
         if _others_changed(seen, begin, min(one.received for one in sent)):
@@ -106,6 +109,24 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
             check="noop_writes(max=0)",
         )
         return
+
+
+def _announced_again(seen: Observed, sent: list[Sent], start: int, end: int) -> Iterator[Finding]:
+    """Yield Events that the operator wrote after a restart although neither it nor anyone else changed anything."""
+    events = [one for one in seen.own if one.category == "event" and start <= one.received < end and one.verb in WRITES]
+    objects = sum(one.category == "object" for one in sent)
+    if len(events) < max(_EVENTS, len(seen.workload) / 2) or objects > _FEW_CHANGES * len(events):
+        return
+    # What had changed just before, and was not announced, would be as many as it works on at a time.
+    if not _others_changed(seen, start, min(one.received for one in events)):
+        yield Found(
+            id=ID,
+            severity="waste",
+            about=About(aspect=Aspect.ACTION, requests=events),
+            text=f"after a restart, while nothing changed, the operator wrote {len(events):,} Events: what it had"
+            " announced before is news to each new process",
+            evidence=(f"{events[0].name} for instance",) if events[0].name else (),
+        )
 
 
 def _managers(seen: Observed, sent: list[Sent], start: int, end: int) -> Iterator[Finding]:

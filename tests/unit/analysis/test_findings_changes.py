@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pytest_grovescale.analysis.analyse import analyse
+from pytest_grovescale.analysis.findings import replacements
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
@@ -350,6 +351,30 @@ def test_children_replaced_for_a_change_of_their_number(
     assert any("could have stayed" in one for one in text) == wrong
 
 
+@pytest.mark.parametrize(("replaced", "wrong"), [(0, True), (1, False)])
+def test_a_slow_rollout_goes_on_after_a_change_of_the_number(
+    monkeypatch: pytest.MonkeyPatch, replaced: int, wrong: bool
+) -> None:
+    """``replaced``: of three children, those that were new before the number changed; none: it asked for no rollout."""
+    # The times of this run are short.
+    monkeypatch.setattr(replacements, "MOMENTS_NS", 10_000_000)
+    monkeypatch.setattr(replacements, "_BEFORE_NS", 10_000_000)
+    sim = settled()
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, spec_size=3)
+        changed(sim, name, "spec.image", CHANGED - 1000, spec_size=3)
+        for child in range(3):
+            new = child < replaced
+            made(sim, f"{name}-{child}", CHANGED - 800 if new else 200, owner=f"uid-{name}")
+        changed(sim, name, "spec.size", spec_size=4)
+        for child in range(3):
+            seen(sim, f"{name}-{child}", CHANGED + 200, "deleted")
+            made(sim, f"{name}-{child}-new", CHANGED + 100, owner=f"uid-{name}")
+    all_gone(sim)
+    assert any("could have stayed" in one.text for one in found(sim) if one.id == "churn") == wrong
+
+
 @pytest.mark.parametrize(
     ("resource", "times", "generations", "cause", "severity"),
     [
@@ -561,6 +586,19 @@ def test_what_others_changed_after_a_restart_may_be_why_the_operator_writes(othe
         sim.request(9800, verb="delete", resource="jobs", group="batch", namespace="t", name=f"j-{number}")
     gone(sim)
     assert ("restarts" in ids(sim)) == wrong
+
+
+@pytest.mark.parametrize(("events", "writes", "wrong"), [(12, 0, True), (3, 0, False), (12, 12, False)])
+def test_events_after_a_restart_without_a_change(events: int, writes: int, wrong: bool) -> None:
+    sim = settled()
+    for state, ms in (("begin", 9000), ("end", 9500)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    for number in range(events):
+        sim.request(9600, verb="create", resource="events", namespace="t", name=f"c-{number}.17f", code=201)
+    for number in range(writes):
+        parts: dict[str, Any] = {"resource": "cliques", "group": "a.io", "namespace": "t", "name": f"c-{number}"}
+        sim.request(9580, verb="patch", subresource="status", **parts)
+    assert any("Events" in one.text for one in found(sim) if one.id == "restarts") == wrong
 
 
 @pytest.mark.parametrize(("waits", "noted"), [(6, True), (1, False)])

@@ -696,7 +696,7 @@ def test_a_process_for_each_reconcile_whatever_its_share_is(phases: int, reconci
 
 @pytest.mark.parametrize(
     ("used_s", "writes", "jvm", "noted"),
-    [(4.0, 20, False, True), (4.0, 120, False, False), (0.5, 20, False, False), (4.0, 20, True, False)],
+    [(4.0, 20, False, True), (4.0, 150, False, False), (0.5, 20, False, False), (4.0, 20, True, False)],
 )
 def test_cpu_time_of_each_write(used_s: float, writes: int, jvm: bool, noted: bool) -> None:
     sim = settled()
