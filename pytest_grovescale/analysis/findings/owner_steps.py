@@ -43,6 +43,11 @@ _GATHERED_S = 0.15
 _UNDER_WAY = 0.5
 """Requests under way on average, as a share of the most at once, up to which there are workers that could go on."""
 
+_FULL, _ASKING = 0.75, 0.4
+"""Share of a controller's workers that are busy from which on what is next waits in its queue; and share of the time of
+all that are busy in which requests are under way, by the API server's clock, from which on they wait for its answers.
+"""
+
 _AFTER_GONE_S = 0.02
 _DELETIONS = 10
 """Time from a deletion's answer to the next one from which on it waited, s, and how many of these there have to be."""
@@ -210,7 +215,20 @@ def _are_pauses(seen: Observed, span: Span, those: Sequence[_Pause]) -> bool:
     if not far or not is_pause(seen, span, seconds, _PAUSE_S, working):
         return False
     # Where all workers wait for the API server, what is next waits in a queue.
-    return seen.under_way(window) <= _UNDER_WAY * _most_at_once(seen, window)
+    under_way = seen.under_way(window)
+    return under_way <= _UNDER_WAY * _most_at_once(seen, window) and not all_ask(span, window, under_way)
+
+
+def all_ask(span: Span, window: Window, under_way: float) -> bool:
+    """Return whether all workers of a controller were at work in a time, by its own metrics, and mostly asked.
+
+    ``under_way``: how many of the operator's requests were, on average.
+    """
+    rows = [row for row in span.phase.workers if row.workers and row.busy_workers is not None]
+    per_window = span.phase.seconds / window.seconds
+    busy = [(row.workers or 0, (row.busy_workers or 0.0) * per_window) for row in rows]
+    full = any(at_work >= _FULL * workers for workers, at_work in busy)
+    return full and under_way >= _ASKING * sum(min(*each) for each in busy)
 
 
 def _most_at_once(seen: Observed, window: Window) -> int:

@@ -143,31 +143,38 @@ def of_field(seen: Observed, resources: Collection[str], field: str) -> About:
 
 
 def _observed_ahead(seen: Observed) -> Iterator[Finding]:
-    """Yield the kinds that were ready for a new generation before the operator wrote anything below for it."""
+    """Yield the kinds that were ready for a new generation before the operator had begun, or seen, its rollout."""
     for resource in sorted(seen.status_written & set(seen.lives)):
-        early = [
-            (life.name, seconds)
-            for life in seen.lives[resource]
-            if life.own_updates
-            for seconds in _ready_too_soon(seen, life)
-        ]
-        if len(early) >= _SHOWN:
+        early: dict[bool, list[tuple[str, float]]] = defaultdict(list)
+        for life in seen.lives[resource]:
+            for seconds, taken_back in _ready_too_soon(seen, life) if life.own_updates else ():
+                early[taken_back].append((life.name, seconds))
+        for taken_back, found in sorted(early.items()):
+            if len(found) < _SHOWN:
+                continue
+            before = "before the operator wrote the first of what it changed below"
+            if taken_back:
+                before = "before they were not, while their pods were replaced"
             yield Found(
                 id=ID,
                 severity="note",
                 about=About(aspect=Aspect.STATE),
-                text=f"{GENERATION[1]} of {resource} said {len(early):,} times that a new spec was observed, of"
-                f" objects that were ready, {median(seconds for _, seconds in early):.2g} s (median) before the"
-                " operator wrote the first of what it changed below: who waits for both goes on with what was before",
-                evidence=(", ".join(name for name, _ in early[:_SHOWN]),),
+                text=f"{GENERATION[1]} of {resource} said {len(found):,} times that a new spec was observed, of"
+                f" objects that were ready, {median(seconds for _, seconds in found):.2g} s (median) {before}: who"
+                " waits for both goes on with what was before",
+                evidence=(", ".join(name for name, _ in found[:_SHOWN]),),
             )
 
 
-def _ready_too_soon(seen: Observed, life: Life) -> Iterator[float]:
-    """Yield how long before the first write below an object it was ready for a generation, s, by the server's order."""
+def _ready_too_soon(seen: Observed, life: Life) -> Iterator[tuple[float, bool]]:
+    """Yield how long an object was ready for a generation before the first write below it, s, by the server's order.
+
+    Where that write was before, and it was ready until pods below it went for it: for how long, and True.
+    """
     for event, until, said in _observations(seen, life):
         state = life.numbers(said.at)
-        if not any(state.get(path) == value for path, value in READY_STATES.items()):
+        ready = {path: value for path, value in READY_STATES.items() if state.get(path) == value}
+        if not ready:
             continue
         below = [
             one
@@ -177,8 +184,16 @@ def _ready_too_soon(seen: Observed, life: Life) -> Iterator[float]:
             if one.change == "added" or changed_paths(one, WANTED)
         ]
         first = min(below, key=lambda one: int(one.resource_version or 0), default=None)
-        if first is not None and 0 < int(said.resource_version or 0) < int(first.resource_version or 0):
-            yield (first.at - said.at) / 1e9
+        if first is None:
+            continue
+        if 0 < int(said.resource_version or 0) < int(first.resource_version or 0):
+            yield (first.at - said.at) / 1e9, False
+            continue
+        later = life.between(said.at + 1, until)
+        back = next((one for one in later for path in ready if one.numbers.get(path, ready[path]) != ready[path]), None)
+        pods = seen.pods_below.get(life.uid, ())
+        if back is not None and any(said.at < (pod.deleted_at or 0) <= back.at for pod in pods):
+            yield (back.at - said.at) / 1e9, True
 
 
 def _observations(seen: Observed, life: Life) -> Iterator[tuple[ObjectSeen, int, ObjectSeen]]:

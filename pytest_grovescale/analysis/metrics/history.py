@@ -13,11 +13,15 @@ from ...errors import NotMeasuredError
 from ...exposition.families import Family, MetricType, NativeHistogram, parse
 from ...recording import journal
 from ...recording import records as rec
+from ...recording.conditions import is_builtin
 from ...recording.worker_history import WorkerHistory
 from ..result import OPERATOR, TestResult
 from .object_states import ObjectStates
 from .snapshot import Surface
 from .test_leakage import Tracking
+
+_FEW_PARTS = 4
+"""Objects of a kind of its own that an operator may make for each of a user's, as the shards of a database."""
 
 
 class ObjectsSeen:
@@ -33,6 +37,8 @@ class ObjectsSeen:
         self._names: set[str] = set()
         self._owned: set[str] = set()
         self._without_owner: set[str] = set()
+        self._parts: dict[str, set[str]] = defaultdict(set)
+        self._roots: set[tuple[str, str]] = set()
 
     def feed(self, record: rec.AnyRecord) -> None:
         """Take in the next record."""
@@ -42,10 +48,14 @@ class ObjectsSeen:
             case rec.ObjectSeen(watch=watch, name=name) if watch in self._resources:
                 known, key = self._known[self._resources[watch]], (record.namespace, name)
                 self._names.update(filter(None, (name, record.uid)))
-                if record.owner or self._resources[watch] == "pods":
-                    self._owned.update(filter(None, (name, record.uid)))
+                resource = self._resources[watch]
+                if record.owner or resource == "pods":
+                    owned = self._owned if is_builtin(resource) else self._parts[resource]
+                    owned.update(filter(None, (name, record.uid)))
                 elif record.owner == "":
                     self._without_owner.update(filter(None, (name, record.uid)))
+                    if not is_builtin(resource):
+                        self._roots.add(key)
                 if key not in known:
                     known.add(key)
                     self._times[self._resources[watch]].append(record.at)
@@ -67,8 +77,14 @@ class ObjectsSeen:
         return [value for value in values if names_one(value)]
 
     def owned(self, values: Iterable[str]) -> list[str]:
-        """Return the values that are the name or UID of a pod or of objects with an owner, and of no object without."""
-        owned = self._owned - self._without_owner
+        """Return the values that are the name or UID of a pod or of objects with an owner, and of no object without.
+
+        The few objects of its own kinds that an operator makes for each of a user's are as good as the user's.
+        """
+        few = _FEW_PARTS * len(self._roots)
+        parts = [(names, len(self._known[resource]) <= few) for resource, names in self._parts.items()]
+        as_good = self._without_owner.union(*(names for names, are_few in parts if are_few))
+        owned = self._owned.union(*(names for names, _ in parts)) - as_good
         return [value for value in values if value.rpartition("/")[2] in owned]
 
     def count(self, resource: str, at: int) -> int:

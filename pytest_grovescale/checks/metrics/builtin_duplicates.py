@@ -257,7 +257,7 @@ def problems(
 def _of_kube_state_metrics(own: Iterable[Served]) -> Iterator[Problem]:
     """Yield gauges of what the spec or status of a workload of Kubernetes' own says, for each: its objects say so."""
     for family in own:
-        match = _RESTATES.search(family.name)
+        match = _RESTATES.search(family.name) if not family.name.startswith("kube_") else None
         if match is not None and family.family.type == "gauge" and {match["kind"], "name"} & family.labels().keys():
             says = f"it says of each {match['kind']} what kube-state-metrics says of all, from the same fields"
             fix = f"take it away, and read kube_{match['kind']}_…: an operator serves what only it knows"

@@ -15,9 +15,9 @@ from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, Simulation
 from .test_findings import DELETED, DEPLOYED, IDLE, SERVICES, found, made, seen, settled
-from .test_findings_changes import CHANGED, WATCH, applied, versioned
+from .test_findings_changes import CHANGED, WATCH, applied, pod, versioned
 from .test_findings_children import CONFIGMAPS, all_gone
-from .test_findings_objects import CLIQUES, clique, gone, shown
+from .test_findings_objects import CLIQUES, clique, gone, shown, written
 
 DEPLOYMENTS = WatchSpec(resource="deployments.apps", path="/apis/apps/v1/namespaces/t/deployments")
 SCALERS = WatchSpec(
@@ -435,6 +435,31 @@ def test_a_generation_that_is_observed_before_its_effect(
             seen(sim, f"{name}-s", CHANGED + 200, "modified", difference=difference)
     all_gone(sim)
     assert any("observed" in one.text for one in findings(versioned(sim), "stale-status")) == noted
+
+
+@pytest.mark.parametrize(("deleted", "back", "noted"), [(True, True, True), (False, True, False), (True, False, False)])
+def test_a_generation_that_is_observed_and_ready_until_its_rollout_is_seen(
+    deleted: bool, back: bool, noted: bool
+) -> None:
+    """``deleted``: the operator deletes a pod for it; ``back``: the object is not Ready then."""
+    sim = settled()
+    state = "status.conditions[type=Ready].status"
+    for number in range(3):
+        name = f"c-{number}"
+        applied(sim, name, metadata_generation=1)
+        made(sim, f"{name}-s", 200, owner=f"uid-{name}")
+        pod(sim, f"{name}-0", 210, ready=300, gone_ms=CHANGED + 250 if deleted else DELETED - 300)
+        shown(sim, name, 400, numbers={state: "True", "status.observedGeneration": 1})
+        shown(sim, name, CHANGED, numbers={"metadata.generation": 2})
+        difference = rec.Difference(kind="content", paths=["spec.ports"])
+        seen(sim, f"{name}-s", CHANGED + 50, "modified", difference=difference)
+        written(sim, name, CHANGED + 100, "content", paths=["status.observedGeneration"])
+        shown(sim, name, CHANGED + 110, numbers={"status.observedGeneration": 2})
+        if back:
+            shown(sim, name, CHANGED + 400, numbers={state: "False"})
+            shown(sim, name, CHANGED + 900, numbers={state: "True"})
+    all_gone(sim)
+    assert any("they were not" in one.text for one in findings(versioned(sim), "stale-status")) == noted
 
 
 @pytest.mark.parametrize(("number", "others", "wrong"), [(4, True, True), (2, True, False), (4, False, False)])

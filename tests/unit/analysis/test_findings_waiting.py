@@ -10,7 +10,10 @@ import pytest
 
 from pytest_grovescale.analysis.analyse import analyse, contents_of, result_of
 from pytest_grovescale.analysis.api_faults import ApiFaults
+from pytest_grovescale.analysis.controller_result import WorkerRow
+from pytest_grovescale.analysis.findings.evidence import Span, Window
 from pytest_grovescale.analysis.findings.observed import Observed
+from pytest_grovescale.analysis.findings.owner_steps import all_ask
 from pytest_grovescale.analysis.phase_result import BottleneckRow
 from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.object_references import any_kind
@@ -134,6 +137,24 @@ def test_pauses_between_the_steps_for_each_object(
         beside_others(sim, waiting)
     paced = [one.text for one in found(sim) if one.id == "pacing" and "for each of 10" in one.text]
     assert bool(paced) == wrong, paced
+
+
+@pytest.mark.parametrize(
+    ("busy", "under_way", "asks"),
+    [((3.8, 1.0), 2.5, True), ((3.8, 3.8), 2.5, False), ((2.0, 1.0), 2.5, False), ((3.8,), 0.5, False)],
+)
+def test_workers_that_all_wait_for_answers_leave_the_rest_in_the_queue(
+    busy: tuple[float, ...], under_way: float, asks: bool
+) -> None:
+    """``busy``: of four workers of each controller; ``under_way``: requests."""
+    records = list(settled().records())
+    phase, recorded = analyse(records).phases[0], contents_of(records).phases[0]
+    workers = tuple(
+        WorkerRow(controller=f"c{number}", workers=4, busy_workers=at_work) for number, at_work in enumerate(busy)
+    )
+    span = Span(msgspec.structs.replace(phase, workers=workers), recorded, recorded.start)
+    window = Window(phase.name, recorded.start, recorded.start + round(phase.seconds * 1e9))
+    assert all_ask(span, window, under_way) == asks
 
 
 @pytest.mark.parametrize(("waiting", "wrong"), [(0.3, True), (2.0, False)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,9 @@ from syrupy.assertion import SnapshotAssertion
 from pytest_grovescale.analysis.result import CheckResult, Severity
 from pytest_grovescale.checks import SeriesGrowth
 from pytest_grovescale.exposition.families import Family
-from tests.unit.analysis.endpoint import Endpoint
+from pytest_grovescale.recording import records as rec
+from pytest_grovescale.recording.conditions import WatchSpec
+from tests.unit.analysis.endpoint import Endpoint, at
 
 from .metrics_run import judged, pods, scraped_run
 
@@ -92,6 +94,32 @@ def test_a_series_of_each_of_the_users_objects_that_goes_with_it_is_a_note() -> 
     assert severity("set", owners, []) == "note"
     assert severity("set", owners, owners[:1]) is None
     assert severity("pod", ["web-0-0", "web-0-1", "web-1-0"], []) is None
+
+
+@pytest.mark.parametrize(("shards", "severity"), [(2, "note"), (12, None)])
+def test_series_of_the_few_parts_of_each_of_the_users_objects(shards: int, severity: Severity | None) -> None:
+    def kind(resource: str, names: Mapping[str, str]) -> list[rec.AnyRecord]:
+        spec = WatchSpec(resource=resource, path=f"/apis/a.io/v1/namespaces/t/{resource.partition('.')[0]}")
+        objects = [
+            rec.ObjectSeen(
+                at=at(1), watch=resource, change="added", name=name, namespace="t", uid=f"uid-{name}", owner=owner
+            )
+            for name, owner in names.items()
+        ]
+        return [rec.WatchOpened(at=at(0), watch=resource, spec=spec, mode="stream"), *objects]
+
+    roots = {f"db-{number}": "" for number in range(3)}
+    parts = {f"{root}-s{number}": f"uid-{root}" for root in roots for number in range(shards)}
+    endpoint = Endpoint(families=(READY,))
+    for moment, names in ((0, list[str]()), (2, list(parts)), (4, [])):
+        endpoint.answers(moment, dict.fromkeys([*FLAT, *by_label("shard", *names)], 1.0))
+    objects = [
+        *kind("databases.a.io", roots),
+        *kind("shards.a.io", parts),
+        *kind("services", parts),
+        *pods({1: [f"{part}-{pod}" for part in parts for pod in range(3)]}),
+    ]
+    assert SeriesGrowth().severity(scraped_run(endpoint, objects=objects)) == severity
 
 
 def test_few_series_for_many_objects_that_no_label_names_are_a_note() -> None:

@@ -93,6 +93,7 @@ def test_names_that_promise_more_or_something_else(name: str, kind: str, labels:
         ("x_cluster_replicas", "cluster", False),
         ("x_statefulset_rollouts", "statefulset", False),
         ("x_deployment_replicas", "zone", False),
+        ("kube_deployment_spec_replicas", "deployment", False),
     ],
 )
 def test_what_kube_state_metrics_serves(name: str, label: str, wrong: bool) -> None:
