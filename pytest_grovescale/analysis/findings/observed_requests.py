@@ -261,10 +261,14 @@ class ObservedRequests:
         return next((role for role, name in self.test.identities.items() if name == user), user)
 
     @functools.cached_property
+    def workload_acts(self) -> list[int]:
+        """When the harness began to change the workload, in order."""
+        return sorted(mark.at for mark in self.contents.marks if mark.label in WORKLOAD and mark.state != "end")
+
+    @functools.cached_property
     def workload_changes(self) -> list[int]:
         """When the harness began to change the workload, in order, and when phases began."""
-        marks = [mark.at for mark in self.contents.marks if mark.label in WORKLOAD and mark.state != "end"]
-        return sorted([*marks, *(span.start for span in self.spans)])
+        return sorted([*self.workload_acts, *(span.start for span in self.spans)])
 
     @functools.cached_property
     def workload_applied(self) -> int | None:

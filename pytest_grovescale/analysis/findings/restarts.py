@@ -79,7 +79,8 @@ def _caught_up(seen: Observed) -> Iterator[Finding]:
     for begin, done in seen.restarts:
         # Other controllers go on from what the operator writes.
         asked = [one.received for one in seen.by_harness(begin, seen.end)]
-        asked += [at for at in seen.workload_changes if at > done]
+        # A phase that only begins changes nothing.
+        asked += [at for at in seen.workload_acts if at > done]
         end = min(asked, default=seen.end)
         sent = [one for one in seen.requests_in(begin, end) if one.changes]
         yield from _managers(seen, sent, begin, end)
@@ -136,7 +137,8 @@ def _managers(seen: Observed, sent: list[Sent], start: int, end: int) -> Iterato
         life
         for lives in seen.lives.values()
         for life in lives
-        if life.begun < start and life.key in wrote and any(map(_is_of_managers, life.between(start, end)))
+        if life.begun < start and life.key in wrote
+        if any(_is_of_managers(event) and not life.deleting(event.at) for event in life.between(start, end))
     ]
     if len(found) >= _LEAST:
         kinds = Counter(life.resource for life in found).most_common()

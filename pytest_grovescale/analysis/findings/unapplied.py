@@ -31,7 +31,6 @@ from ..result import Finding, Severity
 from .evidence import Life, Sent, Span, changed_paths, form, number_of, shown
 from .grouping import About, Aspect, Found, of_outcome
 from .observed import QUIET_NS, Observed
-from .observed_requests import WORKLOAD
 
 ID = "unapplied-changes"
 
@@ -117,9 +116,9 @@ def _next_act(seen: Observed, at: int) -> int:
     A new process looks at all objects, and finds what the one before had missed.
     """
     later = (one.received for one in seen.by_harness(at + 1, seen.end))
-    marks = (mark.at for mark in seen.contents.marks if mark.label in WORKLOAD and mark.at > at and mark.state != "end")
+    acts = (act for act in seen.workload_acts if act > at)
     restarts = (begin for begin, _ in seen.restarts if begin > at)
-    return min(next(later, seen.end), next(marks, seen.end), next(restarts, seen.end))
+    return min(next(later, seen.end), next(acts, seen.end), next(restarts, seen.end))
 
 
 def _without_effect(seen: Observed, change: _Change) -> Iterator[Finding]:

@@ -11,10 +11,11 @@ first act, which come one after the other.
 
 No false alarm: while the operator runs or waits for a core, all of its workers may wait for its one event loop, and
 none counts. The surplus counts from three workers and four tenths of the busy ones on, in phases of a second and more,
-and of fewer workers from seven tenths on, where keys waited for them;
-beside other programs without as many as the API server had threads that waited for a core, and not where these and the
-operator's were many; requests one at a time are a note, in a phase that mostly waited for their answers, since a single
-worker may be meant. Nothing goes on where objects wait, with no request under way, for half of the time and more, of
+and of fewer workers from seven tenths on, where keys waited for them; beside other programs without as many as the API
+server had threads that waited for a core, and where these and the operator's were many, only where all of a
+controller's are busy, beyond three times the average wait for a core for each request and reconcile; requests one at a
+time are a note, in a phase that mostly waited for their answers, since a single worker may be meant. Nothing goes on
+where objects wait, with no request under way, for half of the time and more, of
 which the operator worked in less than half; objects have to be served in between, five times, since all that wait for
 one thing are served at once, or a scrape has to be held up by half a second, as by no timer; and beside other programs
 each of these times has to be far longer than what they explain (as of `pacing`). A client-side rate limit, which is
@@ -51,6 +52,9 @@ _WAITING = 3.0
 _WAITING_SHARE = 0.4
 _ALL_BUT_ALL = 0.7
 """Share of few busy workers that wait from which on they do little else."""
+_FULL, _SHARE_BESIDE, _LONG_BESIDE_S = 0.9, 0.35, 5.0
+"""Beside other programs: share of a controller's workers that are busy, share of them that nothing explains, and for
+how long all together, s, from which on they wait."""
 _NOOPS = 5
 _HELD_S = 0.05
 """Reconciles without anything to do, and seconds of each that nothing explains, from which on these are a wait."""
@@ -445,8 +449,23 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
     )
     if found.surplus >= max(_WAITING, _WAITING_SHARE * found.busy) and not seen.slowed(span):
         return found
+    if seen.slowed(span) and (beside := _beside_others(seen, found, span)) is not None:
+        return beside
     few = found.keys > 0 and found.busy >= 1 - _WAITING_SHARE
     return found if few and found.surplus >= _ALL_BUT_ALL * found.busy else None
+
+
+def _beside_others(seen: Observed, found: _Wait, span: Span) -> _Wait | None:
+    """Return the workers that wait on a machine that others slow, where all of a controller's do; None: they need not.
+
+    Each request and each reconcile may then have waited for a core three times as long as they do on average, wherever
+    that was: in the operator, in the kernel, in the API server.
+    """
+    number = len(seen.requests_in(span.start, span.end)) + sum(row.count for row in span.phase.reconciles)
+    beside = found._replace(held_up=number * as_waits_explain_s(seen, span) / span.phase.seconds)
+    full = any(row.workers and (row.busy_workers or 0.0) >= _FULL * row.workers for row in span.phase.workers)
+    long = beside.surplus * span.phase.seconds >= _LONG_BESIDE_S
+    return beside if full and long and beside.surplus >= _SHARE_BESIDE * beside.busy else None
 
 
 def _of_phase(span: Span, *, explained: bool) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from pytest_grovescale.recording import records as rec
 from pytest_grovescale.recording.conditions import WatchSpec
 
 from .simulated import PODS, READY, Simulation
-from .test_findings import DELETED, DEPLOYED, EDGES, N, found, ids, made, poll, scrape, seen, settled
+from .test_findings import DELETED, DEPLOYED, EDGES, IDLE, N, found, ids, made, poll, scrape, seen, settled
 from .test_findings_children import APPLIED, CONFIGMAPS, all_gone, notes
 from .test_findings_objects import CLIQUES, DELETION, LEASE, clique, gone, shown, written
 
@@ -571,6 +571,18 @@ def test_what_a_restart_replaces_is_one_finding(made: int, replaced: bool) -> No
         sim.request(9800, verb="create", name=f"new-{number}", code=201, **parts)
     (one,) = [one for one in found(sim) if one.id == "restarts"]
     assert ("makes them otherwise" in one.text) == replaced
+
+
+def test_a_phase_that_only_begins_does_not_end_what_a_restart_does() -> None:
+    sim = settled()
+    for state, ms in (("begin", IDLE - 50), ("end", IDLE - 5)):
+        sim.add(rec.Mark(at=sim.at(ms), label="operator-restart", state=state))  # type: ignore[arg-type]
+    parts: dict[str, Any] = {"resource": "jobs", "group": "batch", "namespace": "t"}
+    for number in range(5):
+        sim.request(IDLE + 20, verb="delete", name=f"old-{number}", **parts)
+        sim.request(IDLE + 30, verb="create", name=f"new-{number}", code=201, **parts)
+    (one,) = [one for one in found(sim) if one.id == "restarts"]
+    assert "makes them otherwise" in one.text
 
 
 @pytest.mark.parametrize(("others", "wrong"), [(False, True), (True, False)])

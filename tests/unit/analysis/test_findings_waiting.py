@@ -443,6 +443,16 @@ def test_requests_at_one_rate_whatever_they_are_for(order: str, jitter: int, bus
     assert all("at 41.7 a second" in text for text in texts)
 
 
+@pytest.mark.parametrize(("busy", "waiting", "wrong"), [(4.9, 0.05, True), (4.9, 2.0, False), (3.0, 0.05, False)])
+def test_workers_that_are_all_blocked_beside_other_programs(busy: float, waiting: float, wrong: bool) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    busy_workers(sim, busy)
+    beside_others(sim, waiting)
+    texts = [one.text for one in found(sim) if one.id == "workers"]
+    assert any("busy workers" in text for text in texts) == wrong, texts
+
+
 @pytest.mark.parametrize(("jitter", "named"), [(0, True), (20, False)])
 def test_few_requests_at_exactly_one_rate_beside_another_client(jitter: int, named: bool) -> None:
     """What client-go's dynamic client sends has a limit of its own: custom resources come between the others."""
