@@ -91,8 +91,11 @@ def run_compare(
             color=color,
         )
     if runs := [name for name in names if from_results.is_folder_of_runs(name)]:
+        others = [name for name in names if name not in runs]
+        missing = bool(others) and "/" in others[0] and not Path(others[0]).exists()
+        other = f"{others[0]} is {'not there' if missing else 'none'}" if others else "there is no other"
         raise UsageError(
-            f"{runs[0]} is a folder of runs, which is compared with another",
+            f"{runs[0]} is a folder of runs, which is compared with another, and {other}",
             next_step=f"Name two of them, the earlier first: grovescale compare {runs[0]} RUN.",
         )
     if wanted.allow_different:

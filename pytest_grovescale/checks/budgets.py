@@ -47,6 +47,8 @@ from .metrics.series import SeriesGrowth
 from .run import Baselines, no_baselines, unknown
 
 FILE = "budgets.yaml"
+_NEAR = ("budgets.yml", "budget.yaml", "budget.yml")
+"""Names that were meant to be it: bounds that no one reads would pass in silence."""
 
 _DEFINED = re.compile(r"^\s*(?:async\s+)?def\s+(\w+)", re.MULTILINE)
 _PATTERN = re.compile(r"[*?]")
@@ -95,6 +97,8 @@ def declared_for(
     Raises UsageError for an argument that is no check, DefinitionError for a wrong file.
     """
     path = folder / FILE
+    if not path.is_file() and (near := next((name for name in _NEAR if (folder / name).is_file()), "")):
+        raise DefinitionError(f"{folder / near} is not read", next_step=f"Name it {FILE}, or have it elsewhere.")
     by_key = _read_once(path, root, path.stat().st_mtime_ns) if path.is_file() else {}
     return (
         *_marked(arguments),

@@ -276,12 +276,18 @@ def _inside_repeat(written: OperatorFile, path: Keys, name: str) -> bool:
     )
 
 
+_PORT = re.compile(r":(\d+)$")
+_LAST_PORT = 65535
+
+
 def _check_urls(written: OperatorFile, fail: Fail) -> None:
     passed = {name for text in texts(written).values() for name in placeholders.names(text)}
     for path, url in urls(written).items():
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise fail(path, f"{url!r} is no http or https URL")
+            raise fail(path, f"{url!r} is no http or https URL", "Write http://127.0.0.1:{metrics_port}/metrics, say.")
+        if (port := _PORT.search(parts.netloc)) is not None and not 0 < int(port[1]) <= _LAST_PORT:
+            raise fail(path, f"{url!r}: {port[1]} is no port", f"Write a number up to {_LAST_PORT}.")
         for name in placeholders.names(url):
             if name in placeholders.PORTS and name not in passed:
                 raise fail(

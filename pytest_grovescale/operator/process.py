@@ -10,6 +10,7 @@ import base64
 import contextlib
 import functools
 import os
+import re
 import shutil
 import sys
 import time
@@ -406,14 +407,39 @@ def _start_and_wait(cluster: Cluster, running: RunningProcess, progress: Progres
         wait_until(ready, alive=alive, timeout=timeout, dead=dead)
         wait_until(serves_webhooks, alive=alive, timeout=timeout, dead=dead)
     except NotReady as error:
+        tail = tail_text(running)
         raise OperatorError(
-            f"operator {definition.name} was not ready after {durations.text(timeout)}: {error.message}"
-            + tail_text(running),
-            next_step=(serves_webhooks() and _webhooks_elsewhere(first.pid, running.provided["webhook_port"]))
+            f"operator {definition.name} was not ready after {durations.text(timeout)}: {error.message.rstrip(': ')}"
+            + tail,
+            next_step=lacking_right(tail)
+            or _no_such_path(definition, error.message)
+            or (serves_webhooks() and _webhooks_elsewhere(first.pid, running.provided["webhook_port"]))
             or (running.launch.readiness and _listening_elsewhere(first.pid, running.launch.readiness.url))
             or "Raise readiness.timeout in its definition, or see its log above for what it waits for.",
         ) from None
     progress(f"operator {definition.name}: ready after {time.monotonic() - started:.1f} s")
+
+
+_FORBIDDEN = re.compile(
+    r"cannot (?P<verb>\w+) resource [\\\"']*(?P<kind>[\w./]+)[\\\"']* in API group [\\\"']*(?P<group>[\w.-]*)"
+)
+"""How the API server says that a right is missing: ``cannot list resource "pods" in API group ""``."""
+
+
+def lacking_right(log: str) -> str:
+    """Return the next step where the end of an operator's log says that it lacks a right, else nothing."""
+    if (match := _FORBIDDEN.search(log)) is None:
+        return ""
+    kind = f"{match['kind']}.{match['group']}" if match["group"] else match["kind"]
+    return f"It may not {match['verb']} {kind}: give its role that right, in the manifests that `rbac:` names."
+
+
+def _no_such_path(definition: OperatorDefinition, answer: str) -> str:
+    """Return the next step where the readiness URL was answered that it is not there, else nothing."""
+    if " answered 404" not in answer:
+        return ""
+    place = definitions.where(Path(definition.source), ("readiness", "url"))
+    return f"Nothing is served at that path: correct it, in {place}."
 
 
 def _webhooks_elsewhere(pid: int, port: str) -> str:

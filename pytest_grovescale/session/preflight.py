@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from .. import redaction, storage
+from .. import definitions, redaction, storage
 from ..analysis.result import NO_OPERATOR
 from ..bench.baselines import Baselines, check_name
 from ..checks.check import text_of
@@ -220,6 +220,16 @@ def _without_builder(operator: OperatorDefinition) -> Iterator[str]:
         )
 
 
+def _without_program(operator: OperatorDefinition) -> Iterator[str]:
+    """Yield an error where an operator's command is a program that is not on this machine, and nothing makes it."""
+    program = operator.command[0] if operator.command else ""
+    if not isinstance(program, str) or {"/", "{"} & set(program) or "PATH" in operator.env or operator.build:
+        return
+    if program and shutil.which(program) is None:
+        place = definitions.where(Path(operator.source), ("command", 0))
+        yield f"{place}: {program} is not on PATH\n  → Install it, or name the program by its path."
+
+
 def _wrong_phases(item: pytest.Function, code: NamedInCode) -> Iterator[str]:
     """Yield the phases that a test's checks name and its code does not have."""
     phases = code.names("phase")
@@ -247,7 +257,7 @@ def _resolved(
         operator = wanted.definition(item) if needed else None
         if operator is not None and operator.pod is None:
             command.core_numbers(operator.limits.cores)
-            wrong += _without_builder(operator)
+            wrong += [*_without_builder(operator), *_without_program(operator)]
     except DefinitionError as error:
         wrong.append(_located(error, item, settings, "operator"))
     except UsageError as error:

@@ -202,8 +202,12 @@ def _text(path: Path, parameters: Mapping[str, Any], provided: Mapping[str, Any]
     try:
         return environment.get_template(path.name).render({**parameters, **provided})
     except jinja2.UndefinedError as error:
+        missing = known - {*parameters, *provided}
+        there = {*known, *_assigned(environment, path)} - missing
+        near = " ".join(filter(None, (did_you_mean(name, there) for name in sorted(missing))))
         raise MissingParameter(
-            f"{path}:{_line_of(error, path)}: {error.message}", next_step=f"Give it a value. {_has(known)}"
+            f"{path}:{_line_of(error, path)}: {error.message}",
+            next_step=near or f"Give it a value. {_has(known)}",
         ) from error
     except (jinja2.TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         place = f"{path}:{_line_of(error, path)}"
@@ -213,6 +217,12 @@ def _text(path: Path, parameters: Mapping[str, Any], provided: Mapping[str, Any]
                 f"{place}: a parameter that is needed here has no value", next_step=f"Give it one. {_has(known)}"
             ) from error
         raise DefinitionError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def _assigned(environment: jinja2.Environment, path: Path) -> set[str]:
+    """Return the variables that a template sets itself, as those of its loops."""
+    tree = environment.parse(path.read_text(encoding="utf-8"), path.name, str(path))
+    return {name.name for name in tree.find_all(jinja2.nodes.Name) if name.ctx == "store"}
 
 
 def _line_of(error: BaseException, path: Path) -> int:

@@ -76,6 +76,15 @@ def test_a_build_by_a_program_that_is_not_here_is_a_mistake(pytester: pytest.Pyt
     assert_refused(result, pytester, untouched, "mine.yaml: build: no-such-builder is not on PATH")
 
 
+def test_a_command_that_is_not_here_is_a_mistake(pytester: pytest.Pytester, untouched: Path) -> None:
+    definition = {"name": "mine", "command": ["no-such-program", "{health_port}"]}
+    definition["readiness"] = {"url": "http://127.0.0.1:{health_port}/readyz"}  # type: ignore[assignment]
+    (pytester.path / "mine.yaml").write_text(yaml.safe_dump(definition))
+    pytester.makepyfile(test_it="def test_it(scale): raise AssertionError('must not run')")
+    result = pytester.runpytest("--grovescale", "--grovescale-operator=mine.yaml")
+    assert_refused(result, pytester, untouched, "no-such-program is not on PATH")
+
+
 def test_users_of_the_fixtures_are_skipped_too(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("def test_it(grovescale_cluster): pass\ndef test_other(): pass")
     pytester.runpytest().assert_outcomes(skipped=1, passed=1)

@@ -79,10 +79,16 @@ _HEAP = r"heap_(?:used|usage|in_?use|alloc(?:ated)?)|used_heap|heap(?:_memory)?_
 
 _UPTIME = "uptime_seconds"
 
+_KUBE = re.compile(
+    r"kube_(?:pod|node|deployment|statefulset|daemonset|replicaset|job|cronjob|service|ingress|networkpolicy|configmap"
+    r"|secret|namespace|persistentvolume(?:claim)?|horizontalpodautoscaler|endpoint(?:slice)?|lease|customresource)_"
+)
+"""How names of kube-state-metrics begin; those of Kubernetes' components begin otherwise: ``kube_apiserver_``."""
+
 _RESTATES = re.compile(
-    r"(?:^|_)(?P<kind>deployment|statefulset|daemonset|replicaset|cronjob|pod|job|persistentvolumeclaim)_"
-    r"(?:(?:spec|status)_)?(?:replicas(?:_(?:ready|available|updated|current|desired|unavailable))?"
-    r"|(?:ready|available|updated|desired|current)_replicas|observed_generation|status_phase|phase|restarts)(?:_total)?$"
+    r"(?:^|_)(?P<kind>deployment|statefulset|daemonset|replicaset)_(?:(?:spec|status)_)?"
+    r"(?:replicas(?:_(?:ready|available|updated|current|desired|unavailable))?"
+    r"|(?:ready|available|updated|desired|current)_replicas|observed_generation)$"
 )
 """Names of what kube-state-metrics serves: https://github.com/kubernetes/kube-state-metrics/tree/main/docs/metrics."""
 
@@ -255,7 +261,13 @@ def problems(
 
 
 def _of_kube_state_metrics(own: Iterable[Served]) -> Iterator[Problem]:
-    """Yield gauges of what the spec or status of a workload of Kubernetes' own says, for each: its objects say so."""
+    """Yield names that begin as its own, and gauges of what specs and statuses of Kubernetes' own workloads say."""
+    own = list(own)
+    theirs = [family for family in own if _KUBE.match(family.name)]
+    for family in theirs if 2 * len(theirs) < len(own) else ():
+        says = "names that begin so are those of kube-state-metrics, which another target serves"
+        fix = "begin its name with the operator's, as its others do"
+        yield Problem(family=family.name, rule="builtin-collision", says=says, fix=fix)
     for family in own:
         match = _RESTATES.search(family.name) if not family.name.startswith("kube_") else None
         if match is not None and family.family.type == "gauge" and {match["kind"], "name"} & family.labels().keys():

@@ -24,7 +24,7 @@ _LONG = {
 _UNIT = re.compile(
     r"(?:\bin |, |\bunit: ?|[(\[]|^(?=[a-z]{4})(?:the )?(?:total )?(?:number of )?)"
     r"((?:milli|micro|nano)?seconds|minutes|hours|days|(?:kilo|mega|giga|kibi|mebi|gibi)?bytes"
-    r"|percent(?:age)?|[mun]s|µs|[KMG]i?B|[kMG]bps)(?=[\s.,;)\]]|$)",
+    r"|percent(?:age)?|(?!(?-i:US))[mun]s|µs|[KMG]i?B|[kMG]bps)(?=[\s.,;)\]]|$)",
     re.IGNORECASE,
 )
 """A unit that a help text says: "in milliseconds", "(MiB)", "Bytes of …"."""

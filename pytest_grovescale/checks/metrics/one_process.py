@@ -18,6 +18,7 @@ from .counter_resets import UNDER_WAY
 from .families import Problem, Served, served_by_name, written
 from .label_spelling import OF_OUTCOMES
 from .labels import UNBOUNDED
+from .relations import TIMED, stem_of
 from .shapes import shape_of
 
 _OF_LISTS = frozenset(
@@ -31,13 +32,18 @@ _LAST = re.compile(r"_(?:last|latest)_.*(?:timestamp|time)_seconds$")
 
 _DONE = re.compile(
     r"_(?:downloaded|uploaded|processed|received|sent|handled|transferred|written|read|copied|completed|finished|executed"
-    r"|rejected|dropped|retried|served|consumed|produced|published|created|deleted|scanned|replayed|skipped|issued)(?=_|$)"
+    r"|rejected|dropped|retried|served|consumed|produced|published|created|deleted|scanned|replayed|skipped|issued"
+    r"|reloads|restarts|retries|failures|requests|runs|attempts|rotations|renewals|rejections|transitions|failovers"
+    r"|evictions)(?=_|$)"
 )
-"""Names of what was done, of which there is more as time goes by."""
+"""Names of what was done, or happened, of which there is more as time goes by."""
 _NOT_COUNTED = re.compile(
     r"_(?:last|latest|current|timestamp|time|ratio|percent|per|avg|average|mean|max|min|rate)(?=_|$)"
 )
 """Parts of names of what is measured: of the last one, of each, now."""
+
+_MANY = 5
+"""Things that a counter has counted and a histogram has not observed, which no moment between two reads explains."""
 
 _LONGEST_HELP = 60
 """Characters of a help text that are shown."""
@@ -73,6 +79,8 @@ def in_one_process(before: Surface, after: Surface) -> Iterator[Problem]:
         yield from _adds_up(family, before.samples, after.samples)
         yield from _only_grows(family, before.samples, after.samples)
     yield from _created_again(before, after)
+    yield from _left_behind(old, own)
+    yield from _unobserved(own.values(), before.samples, after.samples)
     history = TargetHistory(after.target)
     for at, one in enumerate((before, after)):
         history.feed(Scraped(at=at, target=one.target, samples=one.samples, families=one.families), "")
@@ -212,3 +220,42 @@ def _only_grows(family: Served, before: Mapping[str, float], after: Mapping[str,
         says = "it says what was done, grew on most of its series and fell on none: it counts"
         fix = "make it a counter, …_total, of which rate() knows restarts"
         yield Problem(family=family.name, rule="type", says=says, series=written(family.series[0]), fix=fix)
+
+
+def _left_behind(old: Mapping[str, Served], new: Mapping[str, Served]) -> Iterator[Problem]:
+    """Yield the gauges that still have an object that others had, too, and have no more."""
+    gone: dict[frozenset[tuple[str, str]], str] = {}
+    for name, family in new.items():
+        left = {_named(one) for one in family.series}
+        gone |= {key: name for one in old[name].series if (key := _named(one)) and key not in left}
+    for name, family in new.items():
+        one = next((one for one in family.series if family.family.type == "gauge" and _named(one) in gone), None)
+        if one is not None:
+            says = f"it still has an object that {gone[_named(one)]} had a moment ago, and has no more"
+            fix = "delete all series of an object together, when it is gone"
+            yield Problem(family=name, rule="value", says=says, series=written(one), fix=fix)
+
+
+def _named(one: Series) -> frozenset[tuple[str, str]]:
+    """Return the namespace and name of the object that a series is of; empty where it says none."""
+    key = frozenset((label, value) for label, value in one.labels.items() if label in ("namespace", "name"))
+    return key if len(key) > 1 else frozenset()
+
+
+def _unobserved(own: Iterable[Served], before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Problem]:
+    """Yield a histogram or a summary that observed nothing while a counter of the same thing counted on."""
+
+    def grown(family: Served, suffix: str = "") -> float:
+        texts = [written(one) for one in family.series if one.name == f"{family.name}{suffix}"]
+        return sum(after[text] - before.get(text, 0.0) for text in texts)
+
+    own = list(own)
+    counters = {stem_of(one.name.removesuffix("_total")): one for one in own if one.family.type == "counter"}
+    for family in own:
+        timed = stem_of(TIMED.sub("", family.name))
+        if family.family.type not in ("histogram", "summary") or (counter := counters.get(timed)) is None:
+            continue
+        if not grown(family, "_count") and (more := grown(counter)) >= _MANY:
+            says = f"it has observed nothing while {counter.name} counted {more:g} more"
+            fix = "observe each that is counted, or name them for what they are"
+            yield Problem(family=family.name, rule="inconsistent", says=says, fix=fix)

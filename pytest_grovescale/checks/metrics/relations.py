@@ -158,7 +158,7 @@ _WELL = re.compile(r"succe(?:ss|ssful|eded)|completed?|ok", re.IGNORECASE)
 _UNDER_WAY = 10.0
 """How many may have been counted when they began, and be observed when they end."""
 
-_TIMED = re.compile(
+TIMED = re.compile(
     r"(?<![^_])(?:duration|latency|time|elapsed|took|processing|handling|seconds|milliseconds|ms)(?![^_])"
 )
 """Words of a histogram's name that say what it measures of a thing."""
@@ -386,7 +386,7 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
     for family in families:
         if family.family.type not in ("histogram", "summary"):
             continue
-        counter = counters.get(stem_of(_TIMED.sub("", family.name)))
+        counter = counters.get(stem_of(TIMED.sub("", family.name)))
         if counter is None:
             continue
         labels = _shared(family, counter)

@@ -982,6 +982,18 @@ def test_reconciles_that_wait_by_a_histogram_of_the_operators_own(held: float, w
     assert ("workers" in ids(sim)) == wrong
 
 
+@pytest.mark.parametrize(("held", "number", "wrong"), [(0.5, 20, True), (0.02, 200, False), (0.5, 6, False)])
+def test_reconciles_at_work_that_wait_by_a_histogram_of_the_operators_own(
+    held: float, number: int, wrong: bool
+) -> None:
+    sim = settled()
+    idle_cpu(sim)
+    for part, value in (("sum", number * held), ("count", float(number))):
+        name = f"op_reconcile_duration_seconds_{part}"
+        scrape(sim, "counter", name, {"start:deploy": 0.0, "end:deploy": value, "end:delete": value})
+    assert ("workers" in ids(sim)) == wrong
+
+
 @pytest.mark.parametrize(
     ("name", "mean", "wrong"), [("reconcile", 15.0, True), ("reconcile", 0.5, False), ("apply", 15.0, False)]
 )

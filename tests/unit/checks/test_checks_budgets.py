@@ -70,6 +70,15 @@ def test_all_keys_that_fit_hold(folder: Path) -> None:
     assert sources(folder, "other") == []
 
 
+@pytest.mark.parametrize("name", ["budgets.yml", "budget.yaml"])
+def test_a_file_that_is_not_read_is_no_silence(folder: Path, name: str) -> None:
+    (folder / name).write_text(SOUND)
+    with pytest.raises(DefinitionError, match=name):
+        declared_for(folder, ["test_big"], (), root=folder.parent)
+    (folder / FILE).write_text(SOUND)
+    assert declared_for(folder, ["test_big"], (), root=folder.parent)
+
+
 def test_without_a_file_only_the_marker_holds(folder: Path) -> None:
     found = declared_for(folder, ["test_big"], [checks.NoopWrites()], root=folder)
     assert found == ((checks.NoopWrites(), "marker"),)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -94,11 +95,20 @@ def test_names_that_promise_more_or_something_else(name: str, kind: str, labels:
         ("x_statefulset_rollouts", "statefulset", False),
         ("x_deployment_replicas", "zone", False),
         ("kube_deployment_spec_replicas", "deployment", False),
+        ("x_job_status_phase", "job", False),
     ],
 )
 def test_what_kube_state_metrics_serves(name: str, label: str, wrong: bool) -> None:
     text = family(name, "gauge", *(f'{{namespace="pay",{label}="{one}"}}' for one in ("red", "blue")))
     assert ("builtin-duplicate" in rules(text)) == wrong
+
+
+@pytest.mark.parametrize(
+    ("others", "wrong"), [(["x_rules", "x_zones"], True), (["kube_pod_rules", "kube_node_zones"], False)]
+)
+def test_names_of_kube_state_metrics_are_taken(others: Sequence[str], wrong: bool) -> None:
+    text = "".join(family(name, "gauge") for name in ["kube_networkpolicy_rules", *others])
+    assert ("builtin-collision" in rules(text)) == wrong
 
 
 def test_an_unbounded_label_is_no_refinement() -> None:

@@ -130,9 +130,31 @@ def gauge(name: str, *values: int) -> str:
     return described(name, "gauge", *(f'{name}{{part="p{at}"}} {value}' for at, value in enumerate(values)))
 
 
+def of_objects(name: str, *objects: str) -> str:
+    return described(name, "gauge", *(f'{name}{{namespace="shop",name="{one}"}} 1' for one in objects))
+
+
+def counted(jobs: int, timed: int) -> str:
+    counter = described("a_jobs_total", "counter", f"a_jobs_total {jobs}")
+    return counter + described("a_job_seconds", "summary", f"a_job_seconds_sum {timed}", f"a_job_seconds_count {timed}")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "rules"),
     [
+        (
+            of_objects("a_ready", "x", "y") + of_objects("a_size", "x", "y"),
+            of_objects("a_ready", "x") + of_objects("a_size", "x", "y"),
+            ["value"],
+        ),
+        (
+            of_objects("a_ready", "x", "y") + of_objects("a_size", "x", "y"),
+            of_objects("a_ready", "x") + of_objects("a_size", "x"),
+            [],
+        ),
+        (counted(10, 10), counted(20, 10), ["inconsistent"]),
+        (counted(10, 10), counted(20, 19), []),
+        (counted(10, 10), counted(12, 10), []),
         (errors("tls", "timeout"), errors("timeout"), ["value"]),
         (errors("tls", "timeout"), errors("tls", "timeout", of=["corp"]), []),
         (observed(7.5, 3), observed(9.5, 3), ["inconsistent"]),

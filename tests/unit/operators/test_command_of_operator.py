@@ -11,6 +11,7 @@ from pytest_grovescale.endpoints import Address
 from pytest_grovescale.operator import command
 from pytest_grovescale.operator.definition import load
 from pytest_grovescale.operator.placeholders import PROVIDED, fill, names
+from pytest_grovescale.operator.process import lacking_right
 
 FILE = """\
 name: sample
@@ -119,3 +120,16 @@ def test_bundled_definitions_of_kubernetes_own_controllers(name: str, trigger: s
     assert (made.readiness.token_file, made.readiness.ca_file) == ("", "<cert_dir>/ca.crt")
     assert definition.trigger is not None
     assert ("label" if definition.trigger.label else "annotation") == trigger
+
+
+@pytest.mark.parametrize(
+    ("log", "right"),
+    [
+        (r"cannot list resource \"deployments\" in API group \"apps\" at the cluster scope", "list deployments.apps"),
+        ('pods is forbidden: User "x" cannot watch resource "pods" in API group "" in the namespace "t"', "watch pods"),
+        ("cannot reach it", ""),
+    ],
+)
+def test_a_right_that_the_log_misses_is_named(log: str, right: str) -> None:
+    said = lacking_right(log)
+    assert (right in said) if right else not said

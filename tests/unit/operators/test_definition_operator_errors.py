@@ -63,6 +63,7 @@ def test_good_one_is_good(tmp_path: Path) -> None:
         ('"{metrics_port}"]', '"{metric_port}"]', 2, "command[6]"),
         ('--metrics, "{metrics_port}"]', "]", 13, "metrics.url"),
         ("http://127.0.0.1:{metrics_port}", "127.0.0.1:{metrics_port}", 13, "metrics.url"),
+        ("http://127.0.0.1:{metrics_port}", "http://127.0.0.1:808080", 13, "metrics.url"),
         ("default: fast", "default: quick", 4, "values.variant.default"),
         ("  workers: 4", "  python: 4", 5, "values.python"),
         ("  defect: []", "  defect: []\n  defect: [a]", 7, "values.defect"),

@@ -85,6 +85,13 @@ def test_unknown_parameter(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     assert masked(str(error), {tmp_path: "folder"}) == snapshot
 
 
+def test_a_misspelt_variable_of_a_loop_has_the_one_that_may_be_meant(tmp_path: Path) -> None:
+    text = "{% for number in [1] %}\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a-{{ numbr }}}\n{% endfor %}"
+    error = refusal(tmp_path, text)
+    assert error.message.startswith(f"{tmp_path / 'load.yaml.j2'}:4: ")
+    assert error.next_step == "Did you mean number?"
+
+
 def test_parameters_of_included_templates_are_known(tmp_path: Path) -> None:
     (tmp_path / "data.j2").write_text("data: {x: '{{ deep }}'}\n")
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n{% include 'data.j2' %}"
