@@ -226,6 +226,24 @@ def _compose(path: Path) -> yaml.Node | None:
     return node
 
 
+_MENDED = {
+    "found another document": "One file has one document: leave the line `---` out, or make two files.",
+    "could not find expected ':'": "End the key with a colon, in this line or the one before it.",
+    "mapping values are not allowed": "Indent the line as the others of its level, end the key before it with a colon,"
+    " or quote a text that holds ': '.",
+    "expected ',' or": "Close the bracket, or quote a text that begins with '[' or '{'.",
+}
+"""What PyYAML says → what mends it, as a rule."""
+
+
+def _mended(source: str | Path, error: yaml.MarkedYAMLError) -> str:
+    """Return the next step for a file that is no YAML."""
+    if _begins_with_tab(source, error):
+        return "Indent the line with spaces: it begins with a tab."
+    quote = "Quote texts that hold ': ', ' #', '{' or start with '*', '&', '@', '%'."
+    return next((step for said, step in _MENDED.items() if said in str(error.problem)), quote)
+
+
 @contextlib.contextmanager
 def readable(source: str | Path) -> Iterator[None]:
     """Turn every error of reading a user's YAML into a DefinitionError with ``source:line``.
@@ -235,7 +253,9 @@ def readable(source: str | Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise DefinitionError(f"{source}:1: cannot be read: {error}", next_step="Save it as UTF-8.") from error
+    except OSError as error:
         raise DefinitionError(f"{source}:1: cannot be read: {error}") from error
     except yaml.constructor.ConstructorError as error:
         raise DefinitionError(
@@ -243,12 +263,8 @@ def readable(source: str | Path) -> Iterator[None]:
             next_step="Leave the tag out, and quote what is a text; keys are texts or numbers.",
         ) from error
     except yaml.MarkedYAMLError as error:
-        quote = "Quote texts that hold ': ', ' #', '{' or start with '*', '&', '@', '%'."
         raise DefinitionError(
-            f"{_marked(source, error)}: not YAML: {error.problem or error.context}",
-            next_step="Indent the line with spaces: it begins with a tab."
-            if _begins_with_tab(source, error)
-            else quote,
+            f"{_marked(source, error)}: not YAML: {error.problem or error.context}", next_step=_mended(source, error)
         ) from error
     except yaml.YAMLError as error:
         raise DefinitionError(f"{source}:1: not YAML: {error}") from error
@@ -347,12 +363,32 @@ def _of_value(what: str, node: yaml.Node | None, type: Any, keys: Keys) -> tuple
     scalar = node.value if isinstance(node, yaml.ScalarNode) else ""
     if expected == ["str"] and scalar:
         return text, f'Quote it: "{scalar}".'
+    if expected == ["str"] and (placeholder := _unquoted(node)):
+        return text, f"Quote it: '{{{placeholder}}}'."
     if "array" in expected and scalar:
         return text, f"Write it as a list: [{', '.join(scalar.split())}]."
+    if "object" in expected and (pair := _named_value(node)):
+        return text, f"Write it as {pair[0]}: '{pair[1]}', a line for each."
     if "object" in expected:
         names = _field_names(type, keys)
         return text, f"Write it as {{{names[0] if names else 'name'}: …}}."
     return text, f"Write {wanted} here."
+
+
+def _unquoted(node: yaml.Node | None) -> str:
+    """Return the name of a placeholder that is a mapping to YAML, since nothing quotes it: ``{metrics_port}``."""
+    if isinstance(node, yaml.MappingNode) and node.flow_style and len(node.value) == 1:
+        ((key, value),) = node.value
+        return str(key.value) if value.value == "" and isinstance(key, yaml.ScalarNode) else ""
+    return ""
+
+
+def _named_value(node: yaml.Node | None) -> tuple[str, str] | None:
+    """Return name and value of the first entry of a list as containers have them: ``- {name: LEVEL, value: debug}``."""
+    first = node.value[0] if isinstance(node, yaml.SequenceNode) and node.value else None
+    fields = {key.value: value.value for key, value in first.value} if isinstance(first, yaml.MappingNode) else {}
+    name, value = fields.get("name"), fields.get("value", "…")
+    return (name, value) if isinstance(name, str) and isinstance(value, str) else None
 
 
 def _comma_hint(node: yaml.Node | None, keys: Keys) -> str:

@@ -90,7 +90,8 @@ def swept_of(given: Mapping[str, str]) -> Swept:
     if len(lists) != 1:
         raise UsageError(
             "a sweep varies one value, and " + (f"{', '.join(lists)} are lists" if lists else "none is a list"),
-            next_step="Write it as --set replicas=125,250,500,1000.",
+            next_step="Write it as --param objects=50,100,200 where the test has that parameter, or as"
+            " --set replicas=125,250,500 where it is a value of the operator.",
         )
     ((name, values),) = lists.items()
     wrong = [value for value in values if not _is_size(value)]

@@ -153,6 +153,10 @@ def _workload(file: Path, parameters: Mapping[str, Any]) -> list[str]:
     source = str(file.absolute())
     known = template.parameters(source)
     own = {name: value for name, value in parameters.items() if name in known}
+    # Of several files each has its own; one that is like a name here is mistyped.
+    for name in parameters.keys() - known:
+        if near := did_you_mean(name, known - own.keys()):
+            raise UsageError(f"--param {name}: {file} has no such parameter", next_step=near)
     try:
         rendered = template.render(source, own, namespace="default", run_id="check", labelled=False)
     except template.MissingParameter:

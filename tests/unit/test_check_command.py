@@ -141,6 +141,8 @@ def test_values_make_a_workload_whole(
     assert masked(out, {tmp_path: "folder"}) == snapshot
     assert main(["check", str(file), "--param", "verbs=true"]) == 0
     assert capsys.readouterr().out == f"{file}: workload (1 object): ok\n"
+    assert main(["check", str(file), "--param", "verb=true"]) == 2
+    assert "verbs" in capsys.readouterr().err
 
 
 def test_no_client_library_is_imported(tmp_path: Path) -> None:

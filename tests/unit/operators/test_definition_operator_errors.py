@@ -60,6 +60,8 @@ def test_good_one_is_good(tmp_path: Path) -> None:
         ("url: http://127.0.0.1:{health_port}/readyz", "log: a\n  token: true", 11, "readiness.token"),
         ("  LEVEL: debug", "  LEVEL: 3", 8, "env.LEVEL"),
         ("  LEVEL: debug", "  LEVEL: '{levl}'\n", 8, "env.LEVEL"),
+        ("  LEVEL: debug", "  LEVEL: {metrics_port}\n", 8, "env.LEVEL"),
+        ("env:\n  LEVEL: debug", "env:\n- {name: LEVEL, value: debug}", 7, "env"),
         ('"{metrics_port}"]', '"{metric_port}"]', 2, "command[6]"),
         ('--metrics, "{metrics_port}"]', "]", 13, "metrics.url"),
         ("http://127.0.0.1:{metrics_port}", "127.0.0.1:{metrics_port}", 13, "metrics.url"),
