@@ -171,7 +171,7 @@ def _workload(file: Path, parameters: Mapping[str, Any]) -> list[str]:
 def _parameters(given: list[str]) -> dict[str, Any]:
     import yaml
 
-    from ..definitions import readable
+    from ..yaml_errors import readable
 
     found = {}
     for text in given:

@@ -11,9 +11,10 @@ import msgspec
 import yaml
 
 from .. import resources
-from ..definitions import Keys, Mistakes, Source, read, readable
+from ..definitions import Keys, Mistakes, Source, read
 from ..errors import DefinitionError, UsageError
 from ..suggestions import with_all
+from ..yaml_errors import readable
 from . import versions
 from .backend import backend
 from .backend import names as backend_names

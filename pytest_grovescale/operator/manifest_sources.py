@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from ..definitions import Mistakes, readable
+from ..definitions import Mistakes
 from ..errors import DefinitionError, GrovescaleError
+from ..yaml_errors import readable
 from . import manifests
 from .manifests import ACCOUNT, BINDINGS, CRD, ROLES, WEBHOOKS, Manifest, Object, group, title
 from .schema import OperatorFile

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from ..definitions import Mistakes, dotted, line_of, node_at, readable
+from ..definitions import Mistakes, dotted, line_of, node_at
 from ..errors import DefinitionError
 from ..suggestions import did_you_mean, with_all
+from ..yaml_errors import readable
 from . import placeholders
 
 Object = dict[str, Any]

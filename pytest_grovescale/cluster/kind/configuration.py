@@ -17,8 +17,9 @@ import msgspec
 import yaml
 
 from ... import resources
-from ...definitions import Source, read, readable
+from ...definitions import Source, read
 from ...errors import DefinitionError
+from ...yaml_errors import readable
 from ..definition import ApiServer, ClusterDefinition, ControllerManager, Kind, Scheduler
 from ..launch import AUDIT_MAX_MB, AUDIT_POLICY, RESIZE, api_server_environment, scheduler_configuration
 
