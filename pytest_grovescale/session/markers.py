@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from .. import options
-from ..errors import GrovescaleError
+from ..errors import DefinitionError, GrovescaleError
 from ..suggestions import did_you_mean
 from .stash_keys import BUDGET
 
@@ -68,7 +68,7 @@ def declare_checks(item: pytest.Item) -> None:
         raise pytest.UsageError(f"{item.nodeid}: @pytest.mark.grovescale_budget: the test does not use `scale`")
     if not measured:
         return
-    from ..checks.budgets import FILE, declared_for
+    from ..checks.budgets import declared_for
 
     if any(marker.kwargs for marker in markers):
         raise pytest.UsageError(
@@ -78,7 +78,8 @@ def declare_checks(item: pytest.Item) -> None:
     arguments = [argument for marker in markers for argument in marker.args]
     try:
         item.stash[BUDGET] = declared_for(item.path.parent, names, arguments, root=item.config.rootpath)
-    except GrovescaleError as error:
+    except DefinitionError as error:
         # A mistake of the file is that of all tests beside it, and said once.
-        of_file = str(error).startswith(f"{item.path.parent / FILE}:")
-        raise pytest.UsageError(str(error) if of_file else f"{item.nodeid}: {error}") from None
+        raise pytest.UsageError(str(error)) from None
+    except GrovescaleError as error:
+        raise pytest.UsageError(f"{item.nodeid}: {error}") from None

@@ -20,7 +20,7 @@ faults.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from http import HTTPStatus
 from itertools import pairwise
 from statistics import median
@@ -84,6 +84,10 @@ class _Failed(NamedTuple):
     end: int
     where: str
     """Which phase that was, in words; empty: all of the test."""
+
+    def of(self, sent: Iterable[Sent]) -> Iterator[Sent]:
+        """Yield the requests of that time."""
+        return (one for one in sent if self.begin <= one.completed <= self.end)
 
 
 def findings(seen: Observed) -> Iterator[Finding]:
@@ -231,14 +235,13 @@ def failing(seen: Observed) -> int:
 
 def _failures(seen: Observed, most: _Failed) -> int:
     """Return how many requests may have failed a reconcile: what is gone already is mostly deleted without a word."""
-    sent = (one for one in seen.own if most.begin <= one.completed <= most.end)
+    sent = most.of(seen.own)
     return sum(one.refused and not (one.verb == "delete" and one.code == HTTPStatus.NOT_FOUND) for one in sent)
 
 
 def _for_what_is_gone(seen: Observed, most: _Failed) -> Iterator[Finding]:
     """Yield that half of a controller's failed reconciles, or more, wrote to objects that were not there."""
-    sent = (one for one in seen.own if most.begin <= one.completed <= most.end)
-    gone = [one for one in sent if one.code == HTTPStatus.NOT_FOUND and one.updates]
+    gone = [one for one in most.of(seen.own) if one.code == HTTPStatus.NOT_FOUND and one.updates]
     if 2 * len(gone) >= most.number:
         kinds = Counter(one.what for one in gone)
         yield Found(

@@ -186,7 +186,7 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
     for span, cpu in _triggered(seen):
         for row in span.phase.workers:
             reconciles = sum(one.count for one in span.phase.reconciles if one.controller == row.controller)
-            held = _held(seen, span, cpu, (row.busy_workers or 0.0) * span.phase.seconds)
+            held = _held(seen, span, cpu, (row.busy_workers or 0.0) * span.phase.seconds, _held_up(seen, span))
             if reconciles >= _NOOPS and held >= _HELD_S * reconciles:
                 yield Found(
                     id=ID,
@@ -206,10 +206,9 @@ def _held_by_noops(seen: Observed) -> Iterator[Finding]:
 def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
     """Yield the same by a histogram of the operator's own of how long its reconciles take."""
     for span, cpu in _triggered(seen):
-        for family, by in sorted(seen.reconcile_times(span).items()):
-            busy_s, number = (sum(parts) for parts in zip(*by.values(), strict=True))
-            held = _held(seen, span, cpu, busy_s)
-            if number >= _NOOPS and held >= _HELD_S * number and busy_s < _MOST_AT_ONCE * span.phase.seconds:
+        for family, busy_s, number in _measured(seen, span):
+            held = _held(seen, span, cpu, busy_s, _held_up(seen, span))
+            if number >= _NOOPS and held >= _HELD_S * number:
                 yield Found(
                     id=ID,
                     severity="waste",
@@ -226,19 +225,12 @@ def _held_by_own_measure(seen: Observed) -> Iterator[Finding]:
 def _held_at_work(seen: Observed) -> Iterator[Finding]:
     """Yield the phase in which reconciles that have work to do wait longest for what is neither, by any histogram."""
     found: list[tuple[float, Span, str, float, float]] = []
-    for span in seen.spans if seen.log_whole and seen.operator else ():
-        cpu = span.cpu(OPERATOR)
-        if cpu is None or seen.rate_limited(span):
-            continue
-        for family, by in sorted(seen.reconcile_times(span).items()):
-            busy_s, number = (sum(parts) for parts in zip(*by.values(), strict=True))
-            held = _held(seen, span, cpu, busy_s)
-            if seen.slowed(span):
-                asked = seen.under_way(span) * span.phase.seconds
-                core_s = (len(seen.requests_in(span.start, span.end)) + number) * as_waits_explain_s(seen, span)
-                held = busy_s * (1 - _working(seen, span, cpu)) - asked - core_s
+    for span, cpu in _known(seen):
+        for family, busy_s, number in _measured(seen, span):
+            held_up = _at_most_held_up(seen, span, number) if seen.slowed(span) else _held_up(seen, span)
+            held = _held(seen, span, cpu, busy_s, held_up)
             long = held >= max(_HELD_AT_WORK_S * number, _SHARE_AT_WORK * busy_s, _LONG_AT_WORK_S)
-            if number >= _RECONCILES_AT_WORK and long and busy_s < _MOST_AT_ONCE * span.phase.seconds:
+            if number >= _RECONCILES_AT_WORK and long:
                 found.append((held, span, family, busy_s, number))
     if found:
         held, span, family, busy_s, number = max(found, key=lambda one: one[0])
@@ -258,15 +250,31 @@ def _held_at_work(seen: Observed) -> Iterator[Finding]:
 
 
 def _triggered(seen: Observed) -> Iterator[tuple[Span, CpuResult]]:
-    """Yield the phases with triggers, and the operator's CPU time there, in which all that it asked is known."""
+    """Yield the phases with triggers of `_known`."""
+    return ((span, cpu) for span, cpu in _known(seen) if span.triggers)
+
+
+def _known(seen: Observed) -> Iterator[tuple[Span, CpuResult]]:
+    """Yield the phases in which all that the operator asked is known, and its CPU time there."""
     for span in seen.spans if seen.log_whole and seen.operator else ():
-        if span.triggers and (cpu := span.cpu(OPERATOR)) is not None and not seen.rate_limited(span):
+        if (cpu := span.cpu(OPERATOR)) is not None and not seen.rate_limited(span):
             yield span, cpu
 
 
-def _held(seen: Observed, span: Span, cpu: CpuResult, busy_s: float) -> float:
-    """Return for how long workers that were busy for so many seconds, all together, neither asked nor ran."""
-    return busy_s * (1 - _working(seen, span, cpu)) - (seen.under_way(span) + _held_up(seen, span)) * span.phase.seconds
+def _measured(seen: Observed, span: Span) -> Iterator[tuple[str, float, float]]:
+    """Yield (family, seconds of all reconciles of a phase, how many) of histograms that measure seconds."""
+    for family, by in sorted(seen.reconcile_times(span).items()):
+        busy_s, number = (sum(parts) for parts in zip(*by.values(), strict=True))
+        if busy_s < _MOST_AT_ONCE * span.phase.seconds:
+            yield family, busy_s, number
+
+
+def _held(seen: Observed, span: Span, cpu: CpuResult, busy_s: float, held_up: float) -> float:
+    """Return for how long workers that were busy for so many seconds, all together, neither asked nor ran.
+
+    ``held_up``: as of `_held_up`, or `_at_most_held_up`.
+    """
+    return busy_s * (1 - _working(seen, span, cpu)) - (seen.under_way(span) + held_up) * span.phase.seconds
 
 
 def _working(seen: Observed, span: Span, cpu: CpuResult) -> float:
@@ -290,6 +298,16 @@ def _held_up(seen: Observed, span: Span) -> float:
     So many requests may have waited before the log has them.
     """
     return (seen.kept_from_cores(span, API_SERVER) or 0.0) if seen.contended(span) else 0.0
+
+
+def _at_most_held_up(seen: Observed, span: Span, reconciles: float) -> float:
+    """Return how many workers may have waited for a core on average, on a machine that others slow.
+
+    Each request and each reconcile three times as long as they do on average, wherever that was: in the operator, in
+    the kernel, in the API server.
+    """
+    number = len(seen.requests_in(span.start, span.end)) + reconciles
+    return number * as_waits_explain_s(seen, span) / span.phase.seconds
 
 
 class _Wait(NamedTuple):
@@ -358,13 +376,9 @@ def _waiting(seen: Observed, span: Span) -> _Wait | None:
 
 
 def _beside_others(seen: Observed, found: _Wait, span: Span) -> _Wait | None:
-    """Return the workers that wait on a machine that others slow, where all of a controller's do; None: they need not.
-
-    Each request and each reconcile may then have waited for a core three times as long as they do on average, wherever
-    that was: in the operator, in the kernel, in the API server.
-    """
-    number = len(seen.requests_in(span.start, span.end)) + sum(row.count for row in span.phase.reconciles)
-    beside = found._replace(held_up=number * as_waits_explain_s(seen, span) / span.phase.seconds)
+    """Return the workers that wait beside other programs, where all of a controller's do; None: they need not."""
+    reconciles = sum(row.count for row in span.phase.reconciles)
+    beside = found._replace(held_up=_at_most_held_up(seen, span, reconciles))
     full = any(row.workers and (row.busy_workers or 0.0) >= _FULL * row.workers for row in span.phase.workers)
     long = beside.surplus * span.phase.seconds >= _LONG_BESIDE_S
     return beside if full and long and beside.surplus >= _SHARE_BESIDE * beside.busy else None

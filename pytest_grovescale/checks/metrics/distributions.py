@@ -51,8 +51,13 @@ def _by_labels(family: Served, suffix: str, without: str = "") -> dict[LabelSet,
     found: dict[LabelSet, list[Series]] = defaultdict(list)
     for one in family.series:
         if one.name == family.name + suffix and (not without or without in one.labels):
-            found[tuple(sorted((key, value) for key, value in one.labels.items() if key != without))].append(one)
+            found[others(one, without)].append(one)
     return found
+
+
+def others(one: Series, label: str) -> LabelSet:
+    """Return the labels of a series but for one."""
+    return tuple(sorted((key, value) for key, value in one.labels.items() if key != label))
 
 
 def _without(family: Served, suffix: str, label: str, fix: str) -> Iterator[tuple[str, str, str]]:

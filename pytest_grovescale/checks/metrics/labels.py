@@ -334,7 +334,8 @@ def _of_label(
     # A single one may be the program's own, as its instance or its project.
     numbers = _OF_SOMEONE.fullmatch(label) is not None and all(map(str.isdecimal, values))
     identifies = len(values) > 1 and (numbers or _IDENTIFIES.fullmatch(label) is not None)
-    named = label.startswith(COPIED) or label.lower() in UNBOUNDED or label in forbidden or identifies
+    refused = label.lower() in UNBOUNDED or label in forbidden
+    named = label.startswith(COPIED) or refused or identifies
     named = named and not (label == "resource_version" and all(map(_API_VERSION.fullmatch, values)))
     fact = _describes_process(family) and label.lower() not in _OF_NOW
     info = family.name.endswith("_info")
@@ -348,7 +349,7 @@ def _of_label(
         shape = shape_under(label, values, info=info)
     if shape is not None and shape[0] in OF_INFOS and info:
         shape = None  # what versions belong into
-    of_anything = label.lower() in _OF_ANYTHING or (identifies and label.lower() not in {*UNBOUNDED, *forbidden})
+    of_anything = label.lower() in _OF_ANYTHING or (identifies and not refused)
     certain = not of_anything or len(values) > _MOST_WORDS or any(map(is_identifier, values))
     if named and label not in forbidden and shape is None and len(values) <= many and _names_its_object(family, label):
         says = f"{label} is of the names of objects, of which each has a series ({seen})"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ...analysis.metrics.counters import PROCESS_START, resets
 from ...analysis.metrics.history import TargetHistory
@@ -18,7 +18,7 @@ from .counter_resets import UNDER_WAY
 from .families import Problem, Served, served_by_name, written
 from .label_spelling import OF_OUTCOMES
 from .labels import UNBOUNDED
-from .relations import TIMED, stem_of
+from .relations import timed
 from .shapes import shape_of
 
 _OF_LISTS = frozenset(
@@ -80,7 +80,7 @@ def in_one_process(before: Surface, after: Surface) -> Iterator[Problem]:
         yield from _only_grows(family, before.samples, after.samples)
     yield from _created_again(before, after)
     yield from _left_behind(old, own)
-    yield from _unobserved(own.values(), before.samples, after.samples)
+    yield from _unobserved([*own.values()], before.samples, after.samples)
     history = TargetHistory(after.target)
     for at, one in enumerate((before, after)):
         history.feed(Scraped(at=at, target=one.target, samples=one.samples, families=one.families), "")
@@ -242,19 +242,14 @@ def _named(one: Series) -> frozenset[tuple[str, str]]:
     return key if len(key) > 1 else frozenset()
 
 
-def _unobserved(own: Iterable[Served], before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Problem]:
+def _unobserved(own: Sequence[Served], before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Problem]:
     """Yield a histogram or a summary that observed nothing while a counter of the same thing counted on."""
 
     def grown(family: Served, suffix: str = "") -> float:
         texts = [written(one) for one in family.series if one.name == f"{family.name}{suffix}"]
         return sum(after[text] - before.get(text, 0.0) for text in texts)
 
-    own = list(own)
-    counters = {stem_of(one.name.removesuffix("_total")): one for one in own if one.family.type == "counter"}
-    for family in own:
-        timed = stem_of(TIMED.sub("", family.name))
-        if family.family.type not in ("histogram", "summary") or (counter := counters.get(timed)) is None:
-            continue
+    for family, counter in timed(own):
         if not grown(family, "_count") and (more := grown(counter)) >= _MANY:
             says = f"it has observed nothing while {counter.name} counted {more:g} more"
             fix = "observe each that is counted, or name them for what they are"

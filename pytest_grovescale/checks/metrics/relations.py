@@ -158,7 +158,7 @@ _WELL = re.compile(r"succe(?:ss|ssful|eded)|completed?|ok", re.IGNORECASE)
 _UNDER_WAY = 10.0
 """How many may have been counted when they began, and be observed when they end."""
 
-TIMED = re.compile(
+_TIMED = re.compile(
     r"(?<![^_])(?:duration|latency|time|elapsed|took|processing|handling|seconds|milliseconds|ms)(?![^_])"
 )
 """Words of a histogram's name that say what it measures of a thing."""
@@ -382,13 +382,8 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
     What fails may go without an observation: where a counter says how many did, or is split by how each ended, there
     may be fewer.
     """
-    counters = {stem_of(one.name.removesuffix("_total")): one for one in families if one.family.type == "counter"}
-    for family in families:
-        if family.family.type not in ("histogram", "summary"):
-            continue
-        counter = counters.get(stem_of(TIMED.sub("", family.name)))
-        if counter is None:
-            continue
+    counters = _counters(families)
+    for family, counter in timed(families):
         labels = _shared(family, counter)
         counts, sums = sums_of(family, labels, samples, "_count"), sums_of(counter, labels, samples)
         split = len(counter.labels()) > len(labels)
@@ -406,6 +401,20 @@ def _counted_twice(families: Sequence[Served], samples: Mapping[str, float]) -> 
             fix = "observe each that is counted, or name them for what they are"
             yield Problem(family=family.name, rule="inconsistent", says=says, series=example, fix=fix)
             break
+
+
+def _counters(families: Sequence[Served]) -> dict[Key, Served]:
+    """Return what counters count → the counter."""
+    return {stem_of(one.name.removesuffix("_total")): one for one in families if one.family.type == "counter"}
+
+
+def timed(families: Sequence[Served]) -> Iterator[tuple[Served, Served]]:
+    """Yield the histograms and summaries of what a counter counts, too, by their names, each with that counter."""
+    counters = _counters(families)
+    for family in families:
+        counter = counters.get(stem_of(_TIMED.sub("", family.name)))
+        if family.family.type in ("histogram", "summary") and counter is not None:
+            yield family, counter
 
 
 def _free_and_used(families: Sequence[Served], samples: Mapping[str, float]) -> Iterator[Problem]:

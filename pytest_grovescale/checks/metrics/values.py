@@ -13,7 +13,7 @@ from functools import partial
 
 from ...exposition.families import Series, text
 from . import distributions
-from .distributions import DURATION, LONGEST_S, LabelSet
+from .distributions import DURATION, LONGEST_S, LabelSet, others
 from .families import Problem, Rule, Served, written
 from .help_texts import COUNTS, says_a_time
 from .units import unit_in
@@ -375,8 +375,7 @@ def _states(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str,
     groups: dict[LabelSet, list[tuple[Series, float]]] = defaultdict(list)
     for one, value in _values(family, samples):
         if label in one.labels:
-            rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
-            groups[rest].append((one, value))
+            groups[others(one, label)].append((one, value))
     words = family.family.help
     whether = _WHETHER.match(words) is not None or _ONE_HOLDS.search(words) is not None
     every = {value for group in groups.values() for _, value in group}
@@ -427,11 +426,10 @@ def _sums(family: Served, samples: Mapping[str, float]) -> Iterator[tuple[str, s
 
 
 def _groups(family: Served, samples: Mapping[str, float], label: str) -> dict[LabelSet, dict[str, float]]:
-    """Return the other labels of series → value of a label → value, of those that are no histograms or summaries."""
+    """Return the other labels of series → value of a label → value."""
     groups: dict[LabelSet, dict[str, float]] = defaultdict(dict)
-    for one, value in _values(family, samples) if family.family.type not in ("histogram", "summary") else ():
-        rest = tuple(sorted((key, said) for key, said in one.labels.items() if key != label))
-        groups[rest][one.labels.get(label, "")] = value
+    for one, value in _values(family, samples):
+        groups[others(one, label)][one.labels.get(label, "")] = value
     return groups
 
 
